@@ -45,7 +45,7 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 		out.Services = clusterIPs(config.Spec)
 	}
 	if !s.get(&ipPools, calico("ippools")) && s.err == nil {
-		s.err = fmt.Errorf("it has no IPPools of group %s: is its network Calico, with the Kubernetes datastore?", group.Group)
+		s.err = fmt.Errorf("it has no IPPools of group %s: is its network Calico, with the Kubernetes datastore?", group.Group.Group)
 	}
 	for _, p := range ipPools.Items {
 		cidr, err := netip.ParsePrefix(p.Spec.CIDR)

@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -80,7 +81,7 @@ func TestAnotherClusterIsReadWithTheRightsOfRrpoolRemote(t *testing.T) {
 	}
 	for _, o := range []client.Object{role, binding, pool} {
 		require.NoError(t, b.kube.Create(t.Context(), o))
-		t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(b.kube.Delete(t.Context(), o))) })
+		t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(b.kube.Delete(context.Background(), o))) })
 	}
 	b.giveConfig(withPassword)
 	for name, spec := range map[string]map[string]any{

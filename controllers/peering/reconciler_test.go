@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"net/netip"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -35,7 +35,11 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 )
 
-func TestMain(m *testing.M) { controlplane.Main(m) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	calico.RedirectLogs(logr.Discard())
+	controlplane.Main(m)
+}
 
 const namespace = "default"
 
@@ -85,7 +89,7 @@ func newBench(t *testing.T) *bench {
 	}
 	kube, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
 	require.NoError(t, err)
-	b := &bench{T: t, kube: kube, user: strings.ReplaceAll(t.Name(), "/", "-"), side: remoteSide}
+	b := &bench{T: t, kube: kube, user: strings.ReplaceAll(t.Name(), "/", "-"), side: remoteSide, stop: func() {}}
 	t.Cleanup(b.clean)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "rr-1", Labels: map[string]string{"rrpool.io/route-reflector": ""},
@@ -448,54 +452,56 @@ func TestLostLeadershipStopsWrites(t *testing.T) {
 		require.LessOrEqual(t, written, max(n-total, 0))
 		total += written
 	}
-	require.Equal(t, all-1, total, "each was made once; the status comes when nothing else is left")
+	require.Equal(t, all, total, "each was made once")
 }
 
 // The manager dies before or after any one of its writes, and its successor gets to the same, there and back.
 func TestKilledAtAnyWriteItsSuccessorFinishes(t *testing.T) {
 	for _, executed := range []bool{false, true} {
-		b := newBench(t)
-		b.up = true
-		between := intercept.New()
-		var want map[string]any
-		survived := false
-		for n := 1; !survived; n++ {
-			require.Less(t, n, 60, "there is no end of writes")
-			between.Forget()
-			between.Rules(func(r intercept.Request) intercept.Verdict {
-				if r.Number == n {
-					return intercept.Verdict{Cut: true, Executed: executed}
-				}
-				return intercept.Verdict{}
-			})
-			deaths := 0
-			run := func(over func() bool) {
-				for range 20 {
-					result, err := b.reconcile("b")
-					if err == nil && result.RequeueAfter == 0 && over() {
-						return
+		t.Run(fmt.Sprintf("executed: %t", executed), func(t *testing.T) {
+			b := newBench(t)
+			b.up = true
+			between := intercept.New()
+			var want map[string]any
+			survived := false
+			for n := 1; !survived; n++ {
+				require.Less(t, n, 60, "there is no end of writes")
+				between.Forget()
+				between.Rules(func(r intercept.Request) intercept.Verdict {
+					if r.Number == n {
+						return intercept.Verdict{Cut: true, Executed: executed}
 					}
-					if err != nil {
-						deaths++
-						require.Equal(t, 1, deaths, err)
-						b.restart(between)
+					return intercept.Verdict{}
+				})
+				deaths := 0
+				run := func(over func() bool) {
+					for range 20 {
+						result, err := b.reconcile("b")
+						if err == nil && result.RequeueAfter == 0 && over() {
+							return
+						}
+						if err != nil {
+							deaths++
+							require.Equal(t, 1, deaths, err)
+							b.restart(between)
+						}
 					}
+					require.Fail(t, "it does not get there")
 				}
-				require.Fail(t, "it does not get there")
+				b.restart(between)
+				b.create(followed("b"))
+				run(func() bool { return b.conditions("b") != nil && b.conditions("b")[0] == "Ready True Peered" })
+				if want == nil {
+					want = b.there()
+					require.Len(t, want, 6)
+				}
+				require.Equal(t, want, b.there(), "killed at write %d", n)
+				b.delete("b")
+				run(func() bool { return b.gone("b") })
+				require.Empty(t, b.there(), "killed at write %d", n)
+				survived = deaths == 0
 			}
-			b.restart(between)
-			b.create(followed("b"))
-			run(func() bool { return b.conditions("b") != nil && b.conditions("b")[0] == "Ready True Peered" })
-			if want == nil {
-				want = b.there()
-				require.Len(t, want, 6)
-			}
-			require.Equal(t, want, b.there(), "killed at write %d", n)
-			b.delete("b")
-			run(func() bool { return b.gone("b") })
-			require.Empty(t, b.there(), "killed at write %d", n)
-			survived = deaths == 0
-		}
+		})
 	}
 }
 
