@@ -177,14 +177,12 @@ func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...erro
 	if err := errors.Join(changes...); err != nil {
 		return false, err
 	}
-	var err error
 	if o.raw.GetResourceVersion() == "" {
-		err = a.cfg.Writer.Create(ctx, o.raw)
-	} else {
-		err = a.cfg.Writer.Update(ctx, o.raw)
-	}
-	if err != nil {
-		return false, fmt.Errorf("writing %s: %w", meshObject, err)
+		if err := a.cfg.Writer.Create(ctx, o.raw); err != nil {
+			return false, fmt.Errorf("creating %s: %w", meshObject, err)
+		}
+	} else if err := a.cfg.Writer.Update(ctx, o.raw); err != nil {
+		return false, fmt.Errorf("updating %s: %w", meshObject, err)
 	}
 	out, err := configIn(o.raw)
 	if err != nil {

@@ -172,11 +172,12 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	}
 	o, do := a.custom(kind, name), "updating"
 	err = a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		do = "creating"
-	} else if err != nil {
+	case err != nil:
 		return false, fmt.Errorf("reading %s %q: %w", kind, name, tooOld(err))
-	} else if a.peeringIn(o) != of {
+	case a.peeringIn(o) != of:
 		return false, &NameTakenError{Kind: kind, Name: name}
 	}
 	before := o.GetResourceVersion()

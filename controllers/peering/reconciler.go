@@ -177,12 +177,9 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	if err := r.Live.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing ClusterPeerings: %w", err)
 	}
-	own := s.observed.OtherClusterIPs
-	if len(own) == 0 {
-		var err error
-		if own, err = r.serviceCIDRs(ctx); err != nil {
-			return err
-		}
+	own, err := r.serviceCIDRs(ctx, s.observed.OtherClusterIPs)
+	if err != nil {
+		return err
 	}
 	for i := range all.Items {
 		p := &all.Items[i]
@@ -206,8 +203,11 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// serviceCIDRs are those that Kubernetes knows, none before Kubernetes 1.33.
-func (r *Reconciler) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error) {
+// serviceCIDRs are those that Calico announces for others, else those that Kubernetes knows, none before Kubernetes 1.33.
+func (r *Reconciler) serviceCIDRs(ctx context.Context, announced []netip.Prefix) ([]netip.Prefix, error) {
+	if len(announced) > 0 {
+		return announced, nil
+	}
 	var found networkingv1.ServiceCIDRList
 	err := r.Live.List(ctx, &found)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {

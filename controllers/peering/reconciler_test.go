@@ -118,7 +118,7 @@ func (b *bench) start(cfg *rest.Config) {
 	go func() { done <- adapter.Start(ctx) }()
 	b.stop = func() {
 		cancel()
-		<-done
+		require.NoError(b, <-done)
 	}
 	require.NoError(b, adapter.WaitSynced(b.Context()))
 	b.Reconciler = &peering.Reconciler{
@@ -490,7 +490,7 @@ func TestKilledAtAnyWriteItsSuccessorFinishes(t *testing.T) {
 				}
 				b.restart(between)
 				b.create(followed("b"))
-				run(func() bool { return b.conditions("b") != nil && b.conditions("b")[0] == "Ready True Peered" })
+				run(func() bool { return slices.Contains(b.conditions("b"), "Ready True Peered") })
 				if want == nil {
 					want = b.there()
 					require.Len(t, want, 6)
