@@ -379,7 +379,8 @@ func TestAValueThatCannotBeUsedIsNamedWithItsField(t *testing.T) {
 		`spec.remote.static.reflectors: "fe80::1%eth0" is no IP address`:                             static("fe80::1%eth0", "10.210.0.0/16", "10.211.0.0/16"),
 		`spec.remote.static.podCIDRs: "10.210.0.0" is no CIDR such as 10.210.0.0/16: correct it`:     static("10.9.0.1", "10.210.0.0", "10.211.0.0/16"),
 		`spec.remote.static.serviceCIDRs: "10.211.0.1/16" is no CIDR such as 10.210.0.0/16: did you mean 10.211.0.0/16?`: static(
-			"10.9.0.1", "10.210.0.0/16", "10.211.0.1/16"),
+			"10.9.0.1", "10.210.0.0/16", "10.211.0.1/16",
+		),
 		`spec.advertise.serviceCIDRs: "all" is no CIDR`: {
 			Remote: static("10.9.0.1", "10.210.0.0/16", "10.211.0.0/16").Remote, Advertise: v1alpha1.Advertise{ServiceCIDRs: []string{"all"}},
 		},
