@@ -35,6 +35,8 @@ type IPPool struct {
 	Peering string
 	// Announced: it is enabled, and BGP may export its routes.
 	Announced bool
+	// Edited: it was written for a ClusterPeering, and is not as rrpool writes it any more.
+	Edited bool
 }
 
 // Filter is a BGPFilter of Calico's.
@@ -50,8 +52,9 @@ type Observed struct {
 	Cluster plan.Cluster
 	Filters []Filter
 	Pools   []IPPool
-	// Services are the ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces.
-	Services, OtherServices []netip.Prefix
+	// Services are the ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces, and
+	// OtherClusterIPs those of them that have cluster IPs.
+	Services, OtherServices, OtherClusterIPs []netip.Prefix
 	// Remote is the other cluster, nil while it is not known.
 	Remote *Side
 }
