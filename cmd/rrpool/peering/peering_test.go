@@ -29,16 +29,6 @@ func TestMain(m *testing.M) { cli.Main(m) }
 
 const namespace = "rrpool-system"
 
-// role is what reading the remote cluster needs.
-var role = []rbacv1.PolicyRule{
-	{APIGroups: []string{"rrpool.io"}, Resources: []string{"routereflectorpools"}, ResourceNames: []string{"default"}, Verbs: []string{"get"}},
-	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}},
-	{APIGroups: []string{"crd.projectcalico.org", "projectcalico.org"}, Resources: []string{"bgpconfigurations"}, ResourceNames: []string{"default"}, Verbs: []string{"get"}},
-	{APIGroups: []string{"crd.projectcalico.org", "projectcalico.org"}, Resources: []string{"ippools"}, Verbs: []string{"list"}},
-	{APIGroups: []string{"migration.projectcalico.org"}, Resources: []string{"datastoremigrations"}, Verbs: []string{"list"}},
-	{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{"bgppeers.projectcalico.org"}, Verbs: []string{"get"}},
-}
-
 // remote is a cluster without what the command makes. The control plane has no controllers.
 func remote(t *testing.T) *cli.Apiserver {
 	t.Helper()
@@ -78,7 +68,9 @@ func TestTheKubeconfig(t *testing.T) {
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "has no ClusterRole rrpool-remote", "install rrpool there first")
 
-	a.Create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: remoteName}, Rules: role})
+	role := &rbacv1.ClusterRole{}
+	require.NoError(t, yaml.UnmarshalStrict(source(t, "config/rbac/remote.yaml"), role))
+	a.Create(role)
 	got = cli.Ask(t, New, append(args, "--request-timeout", "1s")...)
 	require.Equal(t, 1, got.Code)
 	cli.RequireSentence(t, got.Err, "secret rrpool-system/rrpool-remote has got no token within 1s")
