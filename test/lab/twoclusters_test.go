@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,40 +14,224 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/api/pkg/lib/numorstring"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rrpool/rrpool/test/lab"
+	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
-const otherAS = 64513
+const (
+	otherAS     = 64513
+	peeringName = "rrpool-peering-other" // of its filter, and the beginning of its other objects' names
+)
 
-// peeringMark is on all objects of a peering.
-var peeringMark = map[string]string{"app.kubernetes.io/managed-by": "rrpool", "rrpool.io/peering": "other"}
+var (
+	// undeclared is a pool of cluster b that the peering says nothing about, with a route of worker-0's.
+	undeclared = netip.MustParsePrefix("10.99.0.0/16")
+	// ownPod is another pod of worker-1 in cluster b, with Felix's route to it.
+	ownPod = netip.MustParsePrefix("10.245.0.77/32")
+)
+
+// Two clusters peer as ClusterPeering has it, each object by hand, and part again. Nothing is lost inside of either, no session of theirs
+// restarts, and nothing passes that is not declared.
+func TestTwoClustersPeerThroughTheirReflectors(t *testing.T) {
+	lab.SkipLong(t)
+	a, b := twoClusters(t)
+	before := sessions(t, a, b)
+	a.Checkpoint("peer")
+	for _, c := range []*cluster{a, b} {
+		c.advertiseServices(t, true)
+		c.setFilter(t, apiv3.BGPFilterSpec{})
+		c.createPeers(t)
+	}
+	awaitPeered(t, a, b)
+
+	// The negative control: without rules what is not declared passes, and without pools clients learn nothing.
+	b.createPool(t, "undeclared", undeclared, false)
+	b.route(t, "worker-0", "eth0", undeclared)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		for _, to := range append(b.announced(), undeclared) {
+			require.NotEmpty(c, a.hops(t, "reflector-0", to), to)
+		}
+	}, patience, 50*time.Millisecond)
+	for _, to := range b.announced() {
+		require.Empty(t, a.hops(t, "worker-0", to), to)
+	}
+	for _, c := range []*cluster{a, b} {
+		c.setFilter(t, c.rules())
+		for i, cidr := range c.other.cidrs() {
+			c.createPool(t, fmt.Sprintf("%s-%d", peeringName, i), cidr, true)
+		}
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		for _, name := range a.Nodes() {
+			require.Empty(c, a.hops(t, name, undeclared), name)
+		}
+	}, patience, 50*time.Millisecond)
+
+	// Every node has multipath routes to the other cluster's reflectors, pods and services alike. Add-path has each reflector pass on what
+	// it has from each: on a client reflectors² × the other's reflectors² paths to pods. Services are announced by every node as well, but
+	// the rules let only a reflector's own route to them pass.
+	for _, c := range []*cluster{a, b} {
+		for _, to := range c.other.announced() {
+			c.awaitHops(t, to, c.other.addresses(c.other.reflectors...)...)
+		}
+		awaitPathsOf(t, c.Lab, "worker-0", c.other.Block("worker-0"), 2, 2*2*2)
+		awaitPathsOf(t, c.Lab, "worker-0", c.other.ServiceNetwork(), 2, 2*2)
+	}
+	watch(t.Context(), time.Second)
+	requireNothingLostBetween(t, a, "peer", "a/", "a/", "b/", "b/")
+	requireSame(t, before, sessions(t, a, b))
+
+	replaceReflector(t, a, b)
+	crashReflector(t, a, b)
+	keepNextHop(t, a, b)
+	promoteBusyNode(t, a, b)
+
+	before = sessions(t, a, b)
+	a.Checkpoint("part")
+	for _, c := range []*cluster{a, b} {
+		c.deletePeers(t, c.other.reflectors...)
+		for i := range c.other.cidrs() {
+			_, err := c.Calico().IPPools().Delete(t.Context(), fmt.Sprintf("%s-%d", peeringName, i), options.DeleteOptions{})
+			require.NoError(t, err)
+		}
+		_, err := c.Calico().BGPFilter().Delete(t.Context(), peeringName, options.DeleteOptions{})
+		require.NoError(t, err)
+		c.advertiseServices(t, false)
+	}
+	for _, c := range []*cluster{a, b} {
+		for _, to := range c.other.announced() {
+			c.awaitHops(t, to)
+		}
+	}
+	watch(t.Context(), time.Second)
+	requireNothingLostBetween(t, a, "part", "a/", "a/", "b/", "b/")
+	requireSame(t, before, sessions(t, a, b))
+}
+
+// replaceReflector: a peers with the new one of b before the old one's role goes.
+func replaceReflector(t *testing.T, a, b *cluster) {
+	t.Helper()
+	const gone, come = "reflector-1", "reflector-2"
+	a.Checkpoint("replace")
+	require.NoError(t, b.AddNodes(t.Context(), lab.NodeSpec{Name: come}))
+	b.setRole(t, true, come)
+	b.reflectors = append(b.reflectors, come)
+	require.NoError(t, b.WaitReflected(t.Context(), b.reflectors...))
+	a.createPeer(t, come)
+	awaitPeered(t, a, b)
+	b.setRole(t, false, gone)
+	b.reflectors = []string{"reflector-0", come}
+	for _, to := range b.announced() {
+		a.awaitHops(t, to, b.addresses(b.reflectors...)...)
+	}
+	a.deletePeers(t, gone)
+	require.NoError(t, b.RemoveNode(t.Context(), gone))
+	watch(t.Context(), time.Second)
+	requireNothingLostBetween(t, a, "replace", "a/", "", "b/", "")
+}
+
+// crashReflector: reflectors are on the way of what goes to the other cluster, so that one without power takes packets along, until it is no peer any more.
+// BGP itself would see that after its hold time of 240 s only.
+func crashReflector(t *testing.T, a, b *cluster) {
+	t.Helper()
+	const dead = "reflector-0"
+	a.Checkpoint("crash")
+	require.NoError(t, b.Crash(dead))
+	watch(t.Context(), 2*time.Second)
+	a.deletePeers(t, dead)
+	for _, to := range b.announced() {
+		a.awaitHops(t, to, b.addresses("reflector-2")...)
+	}
+	watch(t.Context(), 500*time.Millisecond) // an outage belongs to the phase in which it began
+	a.Checkpoint("healed")
+	watch(t.Context(), 2*time.Second)
+	require.Greater(t, a.Report().Phase("crash").Between("a/", "b/").LongestOutage(), time.Second)
+	requireNothingLostBetween(t, a, "crash", "a/", "a/", "b/", "b/")
+	requireNothingLostBetween(t, a, "healed", "a/", "", "b/", "")
+	require.NoError(t, b.PowerOn(t.Context(), dead))
+	a.createPeer(t, dead)
+	awaitPeered(t, a, b)
+}
+
+// keepNextHop: with the original next hop pods are reached on their own nodes. The sessions restart, so one BGPPeer after the other changes.
+func keepNextHop(t *testing.T, a, b *cluster) {
+	t.Helper()
+	a.Checkpoint("keep the next hop")
+	a.keep = true
+	for _, name := range b.reflectors {
+		before := sessions(t, a)
+		peer, err := a.Calico().BGPPeers().Get(t.Context(), a.peerName(name), options.GetOptions{})
+		require.NoError(t, err)
+		peer.Spec.KeepOriginalNextHop = true
+		_, err = a.Calico().BGPPeers().Update(t.Context(), peer, options.SetOptions{})
+		require.NoError(t, err)
+		session := "Node_" + strings.ReplaceAll(b.Address(name).String(), ".", "_")
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			now := sessions(t, a)
+			for _, on := range a.reflectors {
+				key := "a/" + on + " " + session
+				require.False(c, now[key].Same(before[key]), key)
+			}
+		}, patience, 50*time.Millisecond)
+		awaitPeered(t, a, b)
+	}
+	for _, to := range []string{"worker-0", "worker-1"} {
+		b.awaitHops(t, a.Block(to), a.Address(to))
+	}
+	watch(t.Context(), time.Second)
+	requireNothingLostBetween(t, a, "keep the next hop", "a/", "", "b/", "")
+}
+
+// promoteBusyNode: a reflector that runs pods has a route to each, which is no other cluster's business, as its block is announced.
+func promoteBusyNode(t *testing.T, a, b *cluster) {
+	t.Helper()
+	const busy = "worker-1"
+	b.route(t, busy, "cali0", ownPod)
+	b.setRole(t, true, busy)
+	b.reflectors = append(b.reflectors, busy)
+	a.createPeer(t, busy)
+	awaitPeered(t, a, b)
+	require.Empty(t, a.hops(t, "reflector-0", ownPod))
+	without := b.rules()
+	without.ExportV4 = without.ExportV4[1:]
+	b.setFilter(t, without)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.NotEmpty(c, a.hops(t, "worker-0", ownPod)) }, patience, 50*time.Millisecond)
+	b.setFilter(t, b.rules())
+	a.awaitHops(t, ownPod)
+}
 
 // cluster is one of two, with its peering with the other as a person writes it.
 type cluster struct {
 	*lab.Lab
+	other      *cluster
 	name       string
 	as         uint32
 	reflectors []string
+	keep       bool
 }
 
-// twoClusters makes clusters a and b in one network, each with two workers, and with two reflectors that carry it alone. Their nodes have the same names.
+// twoClusters makes clusters a and b in one network, each with two workers, and two reflectors that carry it alone. The nodes of both have
+// the same names.
 func twoClusters(t *testing.T) (a, b *cluster) {
 	t.Helper()
 	a = &cluster{name: "a", as: ownAS, reflectors: []string{"reflector-0", "reflector-1"}}
-	b = &cluster{name: "b", as: otherAS, reflectors: a.reflectors}
+	b = &cluster{name: "b", as: otherAS, reflectors: slices.Clone(a.reflectors), other: a}
+	a.other = b
 	nodes := append(lab.Workers(2), lab.Dedicated(2)...)
 	a.Lab = start(t, lab.Options{Name: a.name, ASNumber: a.as, Service: true}, nodes...)
 	b.Lab = start(t, lab.Options{Name: b.name, ASNumber: b.as, Service: true, Beside: a.Lab}, nodes...)
 	for _, c := range []*cluster{a, b} {
 		c.setRole(t, true, c.reflectors...)
 		createPeer(t, c.Lab, nil)
-		require.NoError(t, c.WaitReflected(t.Context(), c.reflectors...))
 	}
 	for _, c := range []*cluster{a, b} {
+		require.NoError(t, c.WaitReflected(t.Context(), c.reflectors...))
 		setMesh(t, c.Lab, false)
 		awaitNoMesh(t, c.Lab)
 	}
@@ -67,55 +252,52 @@ func (c *cluster) setRole(t *testing.T, has bool, names ...string) {
 	}
 }
 
-// cidrs are those that the cluster advertises: pods and services.
+// cidrs are those that the cluster declares, and announced the prefixes that its nodes announce of them.
 func (c *cluster) cidrs() []netip.Prefix { return []netip.Prefix{c.PodNetwork(), c.ServiceNetwork()} }
 
-// rules let these prefixes through, and nothing else.
-func rules(cidrs []netip.Prefix) (out []apiv3.BGPFilterRuleV4) {
-	for _, cidr := range cidrs {
-		out = append(out, apiv3.BGPFilterRuleV4{CIDR: cidr.String(), MatchOperator: apiv3.In, Action: apiv3.Accept})
-	}
-	return append(out, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
+func (c *cluster) announced() []netip.Prefix {
+	return []netip.Prefix{c.Block("worker-0"), c.Block("worker-1"), c.ServiceNetwork()}
 }
 
-const filterName = "rrpool-peering-other"
-
-func (c *cluster) createFilter(t *testing.T, remote *cluster) {
-	t.Helper()
-	f := apiv3.NewBGPFilter()
-	f.Name, f.Labels = filterName, peeringMark
-	f.Spec = apiv3.BGPFilterSpec{ImportV4: rules(remote.cidrs()), ExportV4: rules(c.cidrs())}
-	_, err := c.Calico().BGPFilter().Create(t.Context(), f, options.SetOptions{})
-	require.NoError(t, err)
-}
-
-func (c *cluster) deleteFilter(t *testing.T) {
-	t.Helper()
-	_, err := c.Calico().BGPFilter().Delete(t.Context(), filterName, options.DeleteOptions{})
-	require.NoError(t, err)
-}
-
-// createPools lets the remote's routes through to our own nodes.
-func (c *cluster) createPools(t *testing.T, remote *cluster) {
-	t.Helper()
-	for i, cidr := range remote.cidrs() {
-		pool := apiv3.NewIPPool()
-		pool.Name, pool.Labels = fmt.Sprintf("rrpool-peering-other-%d", i), peeringMark
-		pool.Spec = apiv3.IPPoolSpec{
-			CIDR: cidr.String(), IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever, Disabled: true,
-			NodeSelector: "all()",
+// rules let pass what is declared, and nothing else: nor routes to pods on the reflector itself, which are part of its block, nor the route
+// to services that all other nodes announce too.
+func (c *cluster) rules() apiv3.BGPFilterSpec {
+	accept := func(cidrs []netip.Prefix) (out []apiv3.BGPFilterRuleV4) {
+		for _, cidr := range cidrs {
+			out = append(out, apiv3.BGPFilterRuleV4{CIDR: cidr.String(), MatchOperator: apiv3.In, Action: apiv3.Accept})
 		}
-		_, err := c.Calico().IPPools().Create(t.Context(), pool, options.SetOptions{})
-		require.NoError(t, err)
+		return append(out, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
 	}
+	return apiv3.BGPFilterSpec{ImportV4: accept(c.other.cidrs()), ExportV4: append([]apiv3.BGPFilterRuleV4{
+		{Interface: "cali*", Action: apiv3.Reject},
+		{CIDR: c.ServiceNetwork().String(), MatchOperator: apiv3.Equal, Source: apiv3.BGPFilterSourceRemotePeers, Action: apiv3.Reject},
+	}, accept(c.cidrs())...)}
 }
 
-func (c *cluster) deletePools(t *testing.T) {
+func (c *cluster) setFilter(t *testing.T, spec apiv3.BGPFilterSpec) {
 	t.Helper()
-	for i := range 2 {
-		_, err := c.Calico().IPPools().Delete(t.Context(), fmt.Sprintf("rrpool-peering-other-%d", i), options.DeleteOptions{})
-		require.NoError(t, err)
+	filters := c.Calico().BGPFilter()
+	f, err := filters.Get(t.Context(), peeringName, options.GetOptions{})
+	if err == nil {
+		f.Spec = spec
+		_, err = filters.Update(t.Context(), f, options.SetOptions{})
+	} else {
+		f = apiv3.NewBGPFilter()
+		f.Name, f.Spec = peeringName, spec
+		_, err = filters.Create(t.Context(), f, options.SetOptions{})
 	}
+	require.NoError(t, err)
+}
+
+func (c *cluster) createPool(t *testing.T, name string, cidr netip.Prefix, disabled bool) {
+	t.Helper()
+	pool := apiv3.NewIPPool()
+	pool.Name = name
+	pool.Spec = apiv3.IPPoolSpec{
+		CIDR: cidr.String(), IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever, Disabled: disabled, NodeSelector: "all()",
+	}
+	_, err := c.Calico().IPPools().Create(t.Context(), pool, options.SetOptions{})
+	require.NoError(t, err)
 }
 
 // advertiseServices has every node of the cluster announce its services, or none.
@@ -131,46 +313,122 @@ func (c *cluster) advertiseServices(t *testing.T, on bool) {
 	require.NoError(t, err)
 }
 
-func peerName(address netip.Addr) string {
-	return "rrpool-peering-other-" + strings.ReplaceAll(address.String(), ".", "-")
+func (c *cluster) peerName(reflector string) string { return peeringName + "-" + reflector }
+
+func (c *cluster) createPeers(t *testing.T) {
+	t.Helper()
+	for _, name := range c.other.reflectors {
+		c.createPeer(t, name)
+	}
 }
 
-// createPeers makes a BGPPeer to each of these reflectors of the remote.
-func (c *cluster) createPeers(t *testing.T, remote *cluster, filtered, keepNextHop bool, reflectors ...string) {
+// createPeer has all reflectors peer with one of the other cluster's.
+func (c *cluster) createPeer(t *testing.T, with string) {
+	t.Helper()
+	peer := apiv3.NewBGPPeer()
+	peer.Name = c.peerName(with)
+	peer.Spec = apiv3.BGPPeerSpec{
+		NodeSelector: "has(" + roleLabel + ")", PeerIP: c.other.Address(with).String(), ASNumber: numorstring.ASNumber(c.other.as),
+		Filters: []string{peeringName}, KeepOriginalNextHop: c.keep,
+	}
+	_, err := c.Calico().BGPPeers().Create(t.Context(), peer, options.SetOptions{})
+	require.NoError(t, err)
+}
+
+func (c *cluster) deletePeers(t *testing.T, reflectors ...string) {
 	t.Helper()
 	for _, name := range reflectors {
-		peer := apiv3.NewBGPPeer()
-		peer.Name, peer.Labels = peerName(remote.Address(name)), peeringMark
-		peer.Spec = apiv3.BGPPeerSpec{
-			NodeSelector: "has(" + roleLabel + ")", PeerIP: remote.Address(name).String(), ASNumber: numorstring.ASNumber(remote.as), KeepOriginalNextHop: keepNextHop,
-		}
-		if filtered {
-			peer.Spec.Filters = []string{filterName}
-		}
-		_, err := c.Calico().BGPPeers().Create(t.Context(), peer, options.SetOptions{})
+		_, err := c.Calico().BGPPeers().Delete(t.Context(), c.peerName(name), options.DeleteOptions{})
 		require.NoError(t, err)
 	}
 }
 
-func (c *cluster) deletePeers(t *testing.T, addresses ...netip.Addr) {
-	t.Helper()
-	for _, address := range addresses {
-		_, err := c.Calico().BGPPeers().Delete(t.Context(), peerName(address), options.DeleteOptions{})
-		require.NoError(t, err)
-	}
-}
-
-func (c *cluster) addresses(names ...string) (out []netip.Addr) {
+func (c *cluster) addresses(names ...string) []netip.Addr {
+	out := []netip.Addr{}
 	for _, name := range names {
 		out = append(out, c.Address(name))
 	}
-	slices.SortFunc(out, netip.Addr.Compare)
 	return out
 }
 
-// announced are the prefixes that the cluster's nodes announce.
-func (c *cluster) announced() []netip.Prefix {
-	return []netip.Prefix{c.Block("worker-0"), c.Block("worker-1"), c.ServiceNetwork()}
+func (c *cluster) hops(t *testing.T, on string, to netip.Prefix) []netip.Addr {
+	t.Helper()
+	hops, err := c.NextHops(on, to)
+	require.NoError(t, err)
+	return hops
 }
 
-var _ = time.Second
+// awaitHops waits until every node's kernel has exactly these next hops.
+func (c *cluster) awaitHops(t *testing.T, to netip.Prefix, want ...netip.Addr) {
+	t.Helper()
+	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+		for _, on := range c.Nodes() {
+			require.ElementsMatch(collect, want, c.hops(t, on, to), "%s/%s to %s", c.name, on, to)
+		}
+	}, patience, 50*time.Millisecond)
+}
+
+// route writes a route on a node as Felix does.
+func (c *cluster) route(t *testing.T, on, device string, to netip.Prefix) {
+	t.Helper()
+	require.NoError(t, c.Enter(on, func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		return netlink.RouteAdd(&netlink.Route{
+			LinkIndex: link.Attrs().Index, Protocol: 80, Scope: netlink.SCOPE_LINK,
+			Dst: &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), 32)},
+		})
+	}))
+}
+
+// awaitPeered waits until each reflector has an Established session with each of the other cluster's, and half a second more.
+func awaitPeered(t *testing.T, a, b *cluster) {
+	t.Helper()
+	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+		now := sessions(t, a, b)
+		for _, c := range []*cluster{a, b} {
+			for _, on := range c.reflectors {
+				for _, with := range c.other.addresses(c.other.reflectors...) {
+					key := fmt.Sprintf("%s/%s Node_%s", c.name, on, strings.ReplaceAll(with.String(), ".", "_"))
+					require.True(collect, now[key].Established(), "%s: %+v", key, now[key])
+				}
+			}
+		}
+	}, patience, 100*time.Millisecond)
+	watch(t.Context(), 500*time.Millisecond)
+}
+
+// sessions are those of all nodes, by node and name, such as "a/worker-0 Node_172_20_0_12".
+func sessions(t *testing.T, clusters ...*cluster) map[string]lab.Session {
+	t.Helper()
+	out := map[string]lab.Session{}
+	for _, c := range clusters {
+		for _, name := range c.Nodes() {
+			all, err := c.Sessions(name)
+			require.NoError(t, err)
+			for _, s := range all {
+				out[c.name+"/"+name+" "+s.Name] = s
+			}
+		}
+	}
+	return out
+}
+
+// requireSame fails when a session that was Established has restarted.
+func requireSame(t *testing.T, before, after map[string]lab.Session) {
+	t.Helper()
+	for name, session := range after {
+		was, known := before[name]
+		require.True(t, !known || !was.Established() || session.Same(was), "%s restarted: %+v, was %+v", name, session, was)
+	}
+}
+
+// requireNothingLostBetween judges a phase for pairs whose names begin so: from, to, from, to and so on.
+func requireNothingLostBetween(t *testing.T, c *cluster, phase string, ends ...string) {
+	t.Helper()
+	for pair := range slices.Chunk(ends, 2) {
+		requireNothingLostIn(t, func() probe.Report { return c.Report().Phase(phase).Between(pair[0], pair[1]) })
+	}
+}
