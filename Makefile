@@ -143,7 +143,7 @@ generate: ## Generate deepcopy functions
 .PHONY: manifests
 manifests: ## Generate the CRD and the RBAC roles
 	$(call tool,controller-gen) crd:maxDescLen=4096 paths=./config/api/... output:crd:dir=config/crd
-	$(call tool,controller-gen) rbac:roleName=rrpool-manager paths=./controllers/pool output:rbac:dir=config/rbac
+	$(call tool,controller-gen) rbac:roleName=rrpool-manager paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: docs
 docs: ## Write docs/api.md from the API types, docs/cli.md from the commands, docs/metrics.md from the metrics

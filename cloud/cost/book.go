@@ -1,3 +1,6 @@
+// Package cost knows what workers cost and adds it up: a price book with source
+// and date for each price, and exact arithmetic on it. It is pure: no network, no
+// clock, no client. A price that is not in the book is unknown, never guessed.
 package cost
 
 import (
@@ -142,8 +145,8 @@ var (
 	showing      = regexp.MustCompile(`^[\pL\pM\pN\pP\pS\p{Zs}]*$`)
 )
 
-// CheckFlavor says what to write instead of what is no flavor.
-func CheckFlavor(flavor string) error {
+// checkFlavor says what to write instead of what is no flavor.
+func checkFlavor(flavor string) error {
 	return form(flavorForm, flavor, "write it as the cloud does, such as bx2.2x8")
 }
 
@@ -163,7 +166,7 @@ func (e Entry) check() error {
 		name, value string
 		err         error
 	}{
-		{"flavor", e.Flavor, CheckFlavor(e.Flavor)},
+		{"flavor", e.Flavor, checkFlavor(e.Flavor)},
 		{"region", e.Region, CheckRegion(e.Region)},
 		{"price", string(e.Price), price},
 		{"hours", strconv.Itoa(e.Hours), form(hoursForm, strconv.Itoa(e.Hours), "write 1 or more, or leave it out for a price per hour")},
@@ -192,4 +195,31 @@ func oneLine(err error) error {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	text = strings.TrimPrefix(text, "error unmarshaling JSON: while decoding JSON: ")
 	return fmt.Errorf("this is no price book: %s", strings.Join(strings.Fields(text), " "))
+}
+
+// decimalForm keeps exponents and fractions out: no price is written like that,
+// and 1e999999999 would be computed for ever.
+var decimalForm = regexp.MustCompile(`^\d{1,9}(\.\d{1,18})?$`)
+
+// ParseDecimal reads digits with at most one point between them, such as 0.11. The error says what to write instead.
+func ParseDecimal(text string) (*big.Rat, error) {
+	if !decimalForm.MatchString(text) {
+		return nil, errors.New("write a decimal of 0 or more, such as 0.11")
+	}
+	exact, _ := new(big.Rat).SetString(text)
+	return exact, nil
+}
+
+// times is so many of an amount.
+func times(amount *big.Rat, number int) *big.Rat {
+	return new(big.Rat).Mul(amount, big.NewRat(int64(number), 1))
+}
+
+// Short is an amount rounded half up to so many places, without zeros at its end.
+func Short(amount *big.Rat, places int) string {
+	text := amount.FloatString(places)
+	if !strings.Contains(text, ".") {
+		return text
+	}
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }

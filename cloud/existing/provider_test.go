@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -91,27 +92,27 @@ func TestWhatIsAwaited(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edit func(*store)
 		want cloud.PoolSpec
-		says []string
+		says string
 	}{
-		"a node that is away for a moment": {func(s *store) { s.away("a1") }, size(1), []string{"node a1 in zone a to be Ready and fit, or retired"}},
+		"a node that is away for a moment": {func(s *store) { s.away("a1") }, size(1), "node a1 in zone a to be Ready and fit, or retired"},
 		"more members than wanted": {func(s *store) {
 			s.join("a2")
 			s.away("a2")
-		}, size(1), []string{"node a2 in zone a to be Ready and fit, or retired"}},
+		}, size(1), "node a2 in zone a to be Ready and fit, or retired"},
 		"a member that is no good any more, and has a substitute": {func(s *store) {
 			s.edit("a1", func(n *plan.Node) { n.Leaving = true })
 			s.join("a2")
-		}, size(1), []string{"node a1 in zone a to be Ready and fit, or retired"}},
+		}, size(1), "node a1 in zone a to be Ready and fit, or retired"},
 		"nodes that could join": {func(s *store) {
 			s.edit("a2", func(n *plan.Node) { n.Addresses = nil })
 			s.edit("b2", func(n *plan.Node) { n.Cordoned = true })
 			s.away("c2")
-		}, size(2), []string{"nodes that can be chosen: 3 of 6 are there"}},
+		}, size(2), "nodes that can be chosen: 3 of 6 are there"},
 		"no zone at all": {func(s *store) {
 			for name := range s.nodes {
 				s.edit(name, func(n *plan.Node) { n.Addresses = nil })
 			}
-		}, size(1), []string{"nodes that can be chosen: 0 of 0 are there"}},
+		}, size(1), "nodes that can be chosen: 0 of 0 are there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(2)
@@ -120,9 +121,7 @@ func TestWhatIsAwaited(t *testing.T) {
 			tt.edit(s)
 			got := settle(t, p, tt.want)
 			require.False(t, got.Done)
-			for _, text := range tt.says {
-				require.Contains(t, got.WaitingFor, text)
-			}
+			require.Contains(t, got.WaitingFor, tt.says)
 		})
 	}
 }
@@ -208,4 +207,133 @@ func TestErrorsOfKubernetesKeepTheirMeaning(t *testing.T) {
 			require.Empty(t, s.members(), "no node becomes the first without being known to be the cheapest")
 		})
 	}
+}
+
+func observe(t *testing.T, s *store) cloud.Pool {
+	t.Helper()
+	pool, err := s.provider(s.config()).Observe(context.Background(), cloud.PoolSpec{})
+	require.NoError(t, err)
+	return pool
+}
+
+func TestAPoolIsItsMembers(t *testing.T) {
+	s := newStore(2)
+	require.Equal(t, cloud.Pool{
+		Owned: true, ID: providertest.PoolName, Name: providertest.PoolName, ClusterZones: []string{"a", "b", "c"},
+	}, observe(t, s), "no member yet")
+	s.add("free", "", time.Hour)
+	s.add("windows", "w", time.Hour)
+	s.edit("windows", func(n *plan.Node) { n.Addresses = nil })
+	for _, name := range []string{"a1", "a2", "b1", "b2", "free", "windows"} {
+		s.join(name)
+	}
+	s.edit("c1", func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = "another" })
+	s.away("a2")
+	s.Break("b1", "")
+	s.edit("b2", func(n *plan.Node) { n.Cordoned = true })
+	worker := func(name, zone string, state cloud.WorkerState, message string) cloud.Worker {
+		return cloud.Worker{ID: name, NodeName: name, Zone: zone, State: state, Message: message}
+	}
+	require.Equal(t, cloud.Pool{
+		Exists: true, Owned: true, ID: providertest.PoolName, Name: providertest.PoolName,
+		SizePerZone: 1, Zones: []string{"", "a", "b", "w"}, ClusterZones: []string{"", "a", "b", "c"},
+		Workers: []cloud.Worker{
+			worker("a1", "a", cloud.WorkerDeployed, ""),
+			worker("a2", "a", cloud.WorkerUnhealthy, "it is NotReady"),
+			worker("b1", "b", cloud.WorkerFailed, "it has been NotReady for longer than 1m0s"),
+			worker("b2", "b", cloud.WorkerFailed, "it is cordoned"),
+			worker("free", "", cloud.WorkerDeployed, ""),
+			worker("windows", "w", cloud.WorkerFailed, "it announces no BGP address"),
+		},
+		Problems: []string{
+			"node b1 in zone b: it has been NotReady for longer than 1m0s",
+			"node b2 in zone b: it is cordoned",
+			"node windows in zone w: it announces no BGP address",
+		},
+	}, observe(t, s))
+}
+
+// TestAMomentDoesNotLookLikeAnotherSize: what a pool passes through while one
+// member replaces another must not look as if another size had been asked for.
+func TestAMomentDoesNotLookLikeAnotherSize(t *testing.T) {
+	for name, tt := range map[string]struct {
+		zones, members int
+		edit           func(*store)
+		want           int
+	}{
+		"one for each of three zones":           {zones: 3, members: 3, want: 1},
+		"a substitute more":                     {zones: 3, members: 4, want: 1},
+		"two each, and a substitute more":       {zones: 3, members: 7, want: 2},
+		"two each, and one node is gone":        {zones: 3, members: 5, want: 2},
+		"a pool that is only beginning":         {zones: 3, members: 1, want: 1},
+		"two zones and a substitute more":       {zones: 2, members: 3, want: 1},
+		"two zones of two":                      {zones: 2, members: 4, want: 2},
+		"one zone":                              {zones: 1, members: 3, want: 3},
+		"an outage of most":                     {zones: 3, members: 6, edit: func(s *store) { s.Break("a1", ""); s.Break("b1", ""); s.Break("c1", "") }, want: 2},
+		"one that is cordoned has a substitute": {zones: 1, members: 4, edit: func(s *store) { s.edit("a1", func(n *plan.Node) { n.Cordoned = true }) }, want: 3},
+		"all are cordoned":                      {zones: 1, members: 1, edit: func(s *store) { s.edit("a1", func(n *plan.Node) { n.Cordoned = true }) }, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(5)
+			for _, name := range s.Nodes() {
+				if int(name[0]-'a') >= tt.zones {
+					s.edit(name, func(n *plan.Node) { n.Addresses = nil })
+				}
+			}
+			for i := range tt.members {
+				s.join(string(rune('a'+i%tt.zones)) + string(rune('1'+i/tt.zones)))
+			}
+			if tt.edit != nil {
+				tt.edit(s)
+			}
+			require.Len(t, s.members(), tt.members)
+			require.Equal(t, tt.want, observe(t, s).SizePerZone)
+		})
+	}
+}
+
+// slow lets only writes hang.
+type slow struct {
+	*store
+	held chan struct{}
+}
+
+func (s slow) SetPool(ctx context.Context, node plan.Node, pool string) error {
+	<-s.held
+	return s.store.SetPool(ctx, node, pool)
+}
+
+func TestAWriteThatHangsMeetsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(1)
+		cfg := s.config()
+		held := make(chan struct{})
+		cfg.Nodes = slow{s, held}
+		p := s.provider(cfg)
+		first := make(chan error)
+		go func() {
+			_, err := p.Ensure(t.Context(), size(1))
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := p.Ensure(ctx, size(1))
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for the lock")
+		require.Equal(t, 1+1, s.Requests(), "listed and counted once: the other call got no further")
+		_, err = p.Observe(t.Context(), cloud.PoolSpec{})
+		require.NoError(t, err, "looking is still possible")
+		close(held)
+		require.NoError(t, <-first)
+		require.Len(t, s.members(), 1, "the late write is the only one")
+		require.True(t, settle(t, p, size(1)).Done)
+	})
+}
+
+func TestContract(t *testing.T) {
+	providertest.Run(t, func(t *testing.T) (providertest.World, func() cloud.Provider) {
+		t.Helper()
+		s := newStore(5)
+		return s, func() cloud.Provider { return s.provider(s.config()) }
+	})
 }

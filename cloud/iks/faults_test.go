@@ -114,12 +114,6 @@ func TestTwoPoolsOfOneNameAreLeftAlone(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	ctx := context.Background()
-	t.Run("one token serves many calls", func(t *testing.T) {
-		w := newWorld(t, iksserver.VPC)
-		settle(t, w, w.provider(t, nil), spec(1))
-		_, _, tokens := w.Counts()
-		require.Equal(t, 1, tokens)
-	})
 	t.Run("a token that has become invalid is renewed once, and the change is made once", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
 		p := w.provider(t, nil)
@@ -130,16 +124,6 @@ func TestTokens(t *testing.T) {
 		_, _, tokens := w.Counts()
 		require.Equal(t, 3, tokens)
 		require.Equal(t, 1, w.Pools())
-	})
-	t.Run("a token is renewed before it ends", func(t *testing.T) {
-		w := newWorld(t, iksserver.VPC)
-		p := w.provider(t, nil)
-		observe(t, p)
-		w.clock.add(900 * time.Hour)
-		observe(t, p)
-		for _, r := range w.Server.Requests() {
-			require.NotEqual(t, http.StatusUnauthorized, r.Status)
-		}
 	})
 	for name, c := range map[string]struct {
 		status, reads, tokens int

@@ -101,9 +101,9 @@ func (s State) pauseLeft(step Step, pause time.Duration) time.Duration {
 
 // refusal is why step was refused, as long as it is not to be repeated; nil when it was not.
 func (s State) refusal(step Step) error {
-	var why *cloud.Error
 	left := s.pauseLeft(step, 0)
-	if left == 0 || !errors.As(s.Memory.asked[step.subject()].refusal, &why) {
+	why, refused := errors.AsType[*cloud.Error](s.Memory.asked[step.subject()].refusal)
+	if left == 0 || !refused {
 		return nil
 	}
 	again := *why

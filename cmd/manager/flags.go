@@ -55,7 +55,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		"kubeconfig file; default: $KUBECONFIG, the pod's service account, ~/.kube/config")
 	flags.StringVar(&o.namespace, "namespace", defaultNamespace(os.Getenv(namespaceVariable), namespaceFile),
 		"namespace of the credentials and the lease; default: $POD_NAMESPACE, the pod's own namespace, "+namespaceDefault)
-	flags.StringVar(&o.tokenFile, wiring.TokenFileFlag, wiring.TokenFile,
+	flags.StringVar(&o.tokenFile, "iam-token-file", wiring.TokenFile,
 		"file with the token of the manager's service account for audience iam, for a trusted profile; read again for each login")
 	flags.BoolVar(&o.version, "version", false, "say which version this is, and end")
 	zapFlags := flag.NewFlagSet("zap", flag.ContinueOnError)

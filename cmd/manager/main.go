@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
@@ -38,6 +39,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/peering"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/controllers/workload"
 )
@@ -141,7 +143,9 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 
 func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	utilruntime.Must(errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	utilruntime.Must(errors.Join(
+		corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
+	))
 	all := ctrl.Options{
 		Scheme:                              scheme,
 		LeaderElection:                      o.leaderElect,
@@ -151,8 +155,17 @@ func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.
 		LeaseDuration:                       &pace.lease, // and the next two in client-go's own proportions
 		RenewDeadline:                       ptr.To(pace.lease * 2 / 3),
 		RetryPeriod:                         ptr.To(pace.lease * 2 / 15),
-		Metrics:                             metricsServer(o),
-		HealthProbeBindAddress:              o.probes,
+		Metrics: server.Options{ // TLS only, and only for those that may read the metrics
+			BindAddress:    o.metrics,
+			SecureServing:  true,
+			CertDir:        o.metricsCerts,
+			FilterProvider: onlyReaders,
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+				c.MinVersion = tls.VersionTLS12
+				c.NextProtos = []string{"http/1.1"} // of HTTP/2, nothing is needed but its flaws would be ours
+			}},
+		},
+		HealthProbeBindAddress: o.probes,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -162,20 +175,6 @@ func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.
 		},
 	}
 	return ctrl.NewManager(config, all) //nolint:wrapcheck // the caller wraps
-}
-
-// metricsServer speaks TLS only, and only to those that may read the metrics.
-func metricsServer(o options) server.Options {
-	return server.Options{
-		BindAddress:    o.metrics,
-		SecureServing:  true,
-		CertDir:        o.metricsCerts,
-		FilterProvider: onlyReaders,
-		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			c.MinVersion = tls.VersionTLS12
-			c.NextProtos = []string{"http/1.1"} // of HTTP/2, nothing is needed but its flaws would be ours
-		}},
-	}
 }
 
 // onlyReaders lets those read the metrics who prove by a token that they may: RBAC's verb get on the path /metrics. What
@@ -217,7 +216,7 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 		Client:    mgr.GetClient(),
 		Live:      mgr.GetAPIReader(),
 		Datastore: adapter,
-		Providers: wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(program), Now: pace.now}.Connect,
+		Providers: wiring.Providers(adapter, pods, version.UserAgent(program), pace.now),
 		Workload:  pods,
 		Namespace: o.namespace,
 		TokenFile: o.tokenFile,
@@ -229,6 +228,13 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 	}
 	if err := pool.SetupWithManager(mgr, reconciler, adapter); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
+	}
+	err = peering.SetupWithManager(mgr, &peering.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: adapter, Namespace: o.namespace,
+		Recorder: mgr.GetEventRecorder(eventSource), Leading: leading, Wait: pace.wait,
+	})
+	if err != nil {
+		return fmt.Errorf("setting up ClusterPeerings: %w", err)
 	}
 	return errors.Join(
 		mgr.Add(adapter),

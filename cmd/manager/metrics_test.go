@@ -30,10 +30,7 @@ import (
 // The metrics on the manager's own port, with the rights of config/rbac: for those only
 // who show a token that may read them, and over TLS only.
 func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a kube-apiserver")
-	}
-	t.Parallel()
+	besideOthers(t)
 	plane := auditedPlane(t)
 	admin := adminOf(t, plane)
 	cluster(t, admin)

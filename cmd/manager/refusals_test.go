@@ -147,10 +147,7 @@ var refusals = []refusal{
 // The manager as it is deployed, in clusters where something is in its way: it
 // says what and what would help, touches nothing, and never shows the key.
 func TestWhatIsInTheWayIsSaidAndLeftAlone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a kube-apiserver")
-	}
-	t.Parallel()
+	besideOthers(t)
 	s := newSite(t)
 	for _, tc := range refusals {
 		met := t.Run(tc.name, func(t *testing.T) {

@@ -8,6 +8,7 @@
 package version
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -49,9 +50,7 @@ func about(built *debug.BuildInfo) Info {
 			i.Revision += "-dirty"
 		}
 	}
-	if release != "" {
-		i.Version = release
-	}
+	i.Version = cmp.Or(release, i.Version)
 	if commit != "" {
 		i.Revision, i.Date = commit, date
 	}
@@ -62,8 +61,11 @@ func about(built *debug.BuildInfo) Info {
 // 2026-11-22T10:00:00Z, go1.26.8, linux/amd64).
 func (i Info) Of(program string) string {
 	from := ""
-	if i.Revision != "" {
-		from = "commit " + short(i.Revision)
+	if hash, changed := strings.CutSuffix(i.Revision, "-dirty"); hash != "" {
+		from = fmt.Sprintf("commit %.12s", hash) // enough to tell commits apart
+		if changed {
+			from += "-dirty"
+		}
 		if i.Date != "" {
 			from += " of " + i.Date
 		}
@@ -76,16 +78,4 @@ func (i Info) Of(program string) string {
 func UserAgent(program string) string {
 	i := Get()
 	return fmt.Sprintf("%s/%s (%s)", program, i.Version, i.Platform)
-}
-
-// shortLength of a revision is enough to tell commits apart.
-const shortLength = 12
-
-func short(revision string) string {
-	hash, changed := strings.CutSuffix(revision, "-dirty")
-	hash = hash[:min(len(hash), shortLength)]
-	if changed {
-		return hash + "-dirty"
-	}
-	return hash
 }

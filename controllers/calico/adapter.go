@@ -1,8 +1,8 @@
 // Package calico is the datastore adapter: it observes a cluster's BGP as
 // Calico stores it and makes the changes that a plan asks for.
 //
-// BGPPeers, the BGPConfiguration, node status reports and block affinities go through libcalico-go, but for CRDs of
-// projectcalico.org/v3, which it does not know. Nodes are Kubernetes Nodes: in the Kubernetes datastore they are Calico's nodes as well.
+// Calico's objects are CRDs of one of two API groups, as libcalico-go writes them. Nodes are Kubernetes Nodes: in the
+// Kubernetes datastore they are Calico's nodes as well.
 package calico
 
 import (
@@ -18,8 +18,6 @@ import (
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/watchersyncer"
-	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,19 +54,13 @@ type Config struct {
 
 // Adapter observes and changes a cluster's BGP. It is safe for concurrent use.
 type Adapter struct {
-	nodes  client.Reader
-	live   client.Reader
-	writer client.Client
-	log    logr.Logger
-	now    func() time.Time
-	permit func(context.Context) error
+	cfg Config
 
 	// calico is Calico's objects in group, which look chooses every groupCheck.
 	calico     *datastore
 	group      schema.GroupVersion
 	look       func(context.Context) (GroupChoice, error)
 	groupCheck time.Duration
-	config     *rest.Config
 	// routesRead is when it was last read who programs routes.
 	routesRead time.Time
 	// statusSubresource: the status of a CalicoNodeStatus is written apart from the rest, as far as we know.
@@ -86,14 +78,10 @@ var watched = []string{
 	apiv3.KindBGPPeer, apiv3.KindBGPConfiguration, apiv3.KindCalicoNodeStatus, libapiv3.KindBlockAffinity, apiv3.KindClusterInformation,
 }
 
-// New makes an Adapter. It makes no request until Start. libcalico-go registers its types with client-go's scheme
-// the first time, so call it before anything uses that scheme concurrently.
+// New makes an Adapter. It makes no request until Start.
 func New(cfg Config) (*Adapter, error) {
 	if err := checkDatastore(); err != nil {
 		return nil, err
-	}
-	if cfg.RestConfig == nil || cfg.Nodes == nil || cfg.Writer == nil {
-		return nil, errors.New("creating the Calico adapter: RestConfig, Nodes and Writer are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -101,13 +89,9 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.Permit == nil {
 		cfg.Permit = func(context.Context) error { return nil }
 	}
-	a := &Adapter{nodes: cfg.Nodes, live: cfg.Live, writer: cfg.Writer, log: cfg.Log, now: cfg.Now, permit: cfg.Permit, config: cfg.RestConfig}
-	a.groupCheck, a.look = groupCheckEvery, func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
-	a.store = newStore(cfg.Now)
+	a := &Adapter{cfg: cfg, groupCheck: groupCheckEvery, store: newStore(cfg.Now)}
+	a.look = func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
 	a.store.fail(errors.New("choosing Calico's API group: not done yet"))
-	if _, err := connect(cfg.RestConfig, GroupV1); err != nil { // it registers types, and finds credentials that cannot be used
-		return nil, err
-	}
 	var err error
 	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
 		return nil, fmt.Errorf("creating the client for calico-node's pods: %w", err)
@@ -120,7 +104,7 @@ func (a *Adapter) use(group schema.GroupVersion) error {
 	if a.calico != nil && a.group == group {
 		return nil
 	}
-	calico, err := connect(a.config, group)
+	calico, err := connect(a.cfg.RestConfig, group)
 	if err == nil {
 		a.calico, a.group = calico, group
 		a.statusSubresource.Store(group == GroupV3)
@@ -147,7 +131,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	pods := make(chan struct{})
 	go func() {
 		defer close(pods)
-		a.pods.run(watching, a.log)
+		a.pods.run(watching, a.cfg.Log)
 	}()
 	moved := a.followGroup(ctx)
 	// Stopping reports every object as deleted, which is not true.
@@ -211,6 +195,8 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Actio
 		return a.forgetMesh(ctx)
 	case plan.RefreshStatus:
 		return a.refreshStatus(ctx, act.Node)
+	case plan.PutFilter, plan.PutIPPool, plan.DeletePeeringObject, plan.AnnounceServices:
+		return a.applyPeering(ctx, action)
 	default:
 		return a.applyToNode(ctx, scope, action)
 	}
@@ -251,39 +237,23 @@ func (e *NameTakenError) Error() string {
 // IsConflict reports whether err means that the object is no longer what the
 // decision was made on. Nothing was written: observe again and decide again.
 func IsConflict(err error) bool {
-	var conflict cerrors.ErrorResourceUpdateConflict
-	var exists cerrors.ErrorResourceAlreadyExists
 	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	replaced := cause.Field == "metadata.uid" // the answer to a patch for an earlier object of the same name
-	return errors.As(err, &conflict) || errors.As(err, &exists) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || replaced
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || replaced
 }
-
-// isMissing reports whether err means that an object does not exist.
-func isMissing(err error) bool {
-	var missing cerrors.ErrorResourceDoesNotExist
-	return errors.As(err, &missing) || apierrors.IsNotFound(err)
-}
-
-// writer is a method that creates or updates objects of a kind.
-type writer[T client.Object] func(context.Context, T, options.SetOptions) (T, error)
 
 // write makes one write and takes in what came of it.
-func write[T client.Object](ctx context.Context, s *store, o T, do writer[T]) (bool, error) {
-	_, err := written(ctx, s, o, do)
-	return err == nil, err
-}
-
-func written[T client.Object](ctx context.Context, s *store, o T, do writer[T]) (T, error) {
-	out, err := do(ctx, o, options.SetOptions{})
+func write[T resource](ctx context.Context, s *store, in objects[T], o T) (bool, error) {
+	out, err := in.write(ctx, o)
 	if err != nil {
-		return out, fmt.Errorf("writing %s %q: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+		return false, err
 	}
 	s.put(out)
-	return out, nil
+	return true, nil
 }
 
 // changed is the conflict of an object whose content, not only whose version,
 // is no longer what the decision was made on.
-func changed(what, why string) error {
-	return cerrors.ErrorResourceUpdateConflict{Identifier: what + ": " + why, Err: errors.New(why)}
+func changed(kind, name, why string) error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New(why)) //nolint:wrapcheck // it is made here
 }

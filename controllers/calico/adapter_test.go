@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,8 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -48,27 +49,43 @@ func TestAnUnsupportedDatastoreIsRefusedByName(t *testing.T) {
 	}
 }
 
-// libcalico-go reaches the cluster the way that the rest of the program does, with credentials that are read again.
-func TestCredentialsAndTheProxyReachLibcalico(t *testing.T) {
-	path := t.TempDir() + "/token"
-	require.NoError(t, os.WriteFile(path, []byte("rotated"), 0o600))
-	proxy, err := url.Parse("http://proxy.example:3128")
+func TestTheProxyOfTheKubeconfigIsUsedForCalicosObjects(t *testing.T) {
+	var asked string
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.URL.String() }))
+	defer proxy.Close()
+	through, err := url.Parse(proxy.URL)
 	require.NoError(t, err)
-	text, err := inlineKubeconfig(&rest.Config{
-		Host: "https://[fd00::1]:6443", BearerToken: "stale", BearerTokenFile: path, Proxy: http.ProxyURL(proxy),
-		Impersonate:     rest.ImpersonationConfig{UserName: "u", Groups: []string{"g"}},
-		TLSClientConfig: rest.TLSClientConfig{ServerName: "kubernetes", CAData: []byte("ca")},
-	})
+	calico, err := connect(&rest.Config{Host: "http://apiserver.example", Proxy: http.ProxyURL(through)}, group)
 	require.NoError(t, err)
-	require.Contains(t, text, "proxy-url: http://proxy.example:3128")
-	got, err := clientcmd.RESTConfigFromKubeConfig([]byte(text))
-	require.NoError(t, err)
-	require.Equal(t, "https://[fd00::1]:6443", got.Host)
-	require.Equal(t, path, got.BearerTokenFile)
-	require.Equal(t, "rotated", got.BearerToken)
-	require.Equal(t, "kubernetes", got.ServerName)
-	require.Equal(t, []byte("ca"), got.CAData)
-	require.Equal(t, "u", got.Impersonate.UserName)
+	_, err = calico.peers.get(t.Context(), "any")
+	require.Error(t, err, "the proxy answers nothing")
+	require.Equal(t, "http://apiserver.example/apis/"+group.String()+"/bgppeers/any", asked)
+}
+
+// One object that somebody has spoiled neither hides another nor stops the watch, whether it is there at the start or comes later.
+func TestAnObjectThatCannotBeReadHidesNoOther(t *testing.T) {
+	onlyV1(t)
+	b := newBench(t)
+	create := func(name, metadata string) {
+		o := b.custom(apiv3.KindBGPPeer, name)
+		o.SetAnnotations(map[string]string{metadataAnnotation: metadata})
+		require.NoError(t, b.kube.Create(t.Context(), o))
+	}
+	has := func(names ...string) func(plan.Cluster) bool {
+		return func(c plan.Cluster) bool {
+			got := sets.New[string]()
+			for _, p := range c.Peers {
+				got.Insert(p.Name)
+			}
+			return got.Equal(sets.New(names...))
+		}
+	}
+	create("a-spoiled", "{")
+	create("b-good", "{}")
+	b.run().await("the good one", has("b-good"))
+	create("c-spoiled", "{")
+	create("d-good", "{}")
+	b.await("the one that came after a spoiled one", has("b-good", "d-good"))
 }
 
 func TestNothingIsKnownBeforeTheStart(t *testing.T) {
@@ -87,22 +104,24 @@ func TestNothingIsKnownBeforeTheStart(t *testing.T) {
 
 func TestAtRestNothingIsAskedAndNothingSignaled(t *testing.T) {
 	b := newBench(t)
-	b.node("10.240.0.5", nil)
+	b.node(five, nil)
 	b.apply(plan.PutPeer{Peer: clients}, true)
-	b.nodes = &frozen{node: *b.liveNode("10.240.0.5")}
+	b.cfg.Nodes = &frozen{node: *b.liveNode(five)}
 	b.run()
 	b.await("the peer", func(c plan.Cluster) bool { return len(c.Peers) == 1 })
-	select {
-	case <-b.Changes():
-	case <-time.After(time.Minute):
-		t.Fatal("the first list was not signaled")
+	signaled := func(what string) {
+		t.Helper()
+		select {
+		case <-b.Changes():
+		case <-time.After(time.Minute):
+			t.Fatal(what + " was not signaled")
+		}
 	}
+	signaled("the first list")
 	since := time.Now()
 	for range 10 {
 		b.observe()
-		did, err := b.Watch(t.Context(), nil)
-		require.NoError(t, err)
-		require.False(t, did)
+		require.False(t, b.watch())
 	}
 	requests, err := b.plane.Requests(b.user, since)
 	require.NoError(t, err)
@@ -111,11 +130,7 @@ func TestAtRestNothingIsAskedAndNothingSignaled(t *testing.T) {
 	}
 	require.Empty(t, b.Changes())
 	b.giveConfig(withPassword)
-	select {
-	case <-b.Changes():
-	case <-time.After(time.Minute):
-		t.Fatal("a change was not signaled")
-	}
+	signaled("a change")
 }
 
 func TestStartLeavesNoGoroutineBehind(t *testing.T) {
@@ -136,7 +151,7 @@ func TestStartLeavesNoGoroutineBehind(t *testing.T) {
 
 func TestNodesWithoutBGPAreAProblemOfItsOwn(t *testing.T) {
 	b := newBench(t)
-	b.node("10.240.0.5", func(n *corev1.Node) { n.Annotations[ipv4Annotation] = "garbage" })
+	b.node(five, func(n *corev1.Node) { n.Annotations[ipv4Annotation] = "garbage" })
 	b.run()
 	seen := b.observe()
 	require.Len(t, seen.Problems, 1)
@@ -148,7 +163,7 @@ func TestNodesWithoutBGPAreAProblemOfItsOwn(t *testing.T) {
 // DatastoreMigration locks the old group's objects and leaves them so, and removes them later.
 func TestALockedDatastoreIsNotWrittenTo(t *testing.T) {
 	b := newBench(t)
-	b.node("10.240.0.5", nil)
+	b.node(five, nil)
 	b.run()
 	information := func(ready string) {
 		o := b.custom(apiv3.KindClusterInformation, "default")
@@ -159,26 +174,19 @@ func TestALockedDatastoreIsNotWrittenTo(t *testing.T) {
 		}
 		require.NoError(t, err)
 	}
-	write := func() error {
-		_, err := b.Apply(t.Context(), scope, plan.PutPeer{Peer: clients})
-		_, other := b.Apply(t.Context(), scope, plan.RestoreMesh{})
-		_, node := b.Apply(t.Context(), scope, plan.CordonNode{Node: "10.240.0.5"})
-		_, report := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
-		return errors.Join(err, other, node, report)
-	}
 	information("false")
 	seen := b.await("the lock", func(c plan.Cluster) bool { return c.Locked != nil })
 	require.Equal(t, ReasonDatastoreLocked, seen.Locked.Reason)
-	require.Len(t, strings.Split(write().Error(), "\n"), 4, "each is refused")
+	require.NotContains(t, b.tryAll(), nil, "each is refused")
 	require.Empty(t, b.observe().Peers)
 
 	information("true")
 	b.await("the end of the lock", func(c plan.Cluster) bool { return c.Locked == nil })
-	require.NoError(t, write())
+	require.NoError(t, errors.Join(b.tryAll()...))
 	information("false")
 	b.await("the lock", func(c plan.Cluster) bool { return c.Locked != nil })
 	require.NoError(t, b.kube.Delete(t.Context(), b.custom(apiv3.KindClusterInformation, "default")))
-	b.affinity("after-the-deletion", libapiv3.BlockAffinitySpec{Node: "10.240.0.5", CIDR: "10.1.0.0/26", State: "confirmed"})
+	b.affinity("after-the-deletion", libapiv3.BlockAffinitySpec{Node: five, CIDR: "10.1.0.0/26", State: "confirmed"})
 	seen = b.await("what happened after that", func(c plan.Cluster) bool { return len(c.Nodes[0].Blocks) == 1 })
 	require.NotNil(t, seen.Locked, "the old group is being taken away")
 	information("true")
@@ -197,9 +205,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	seen := b.observe()
 	require.Len(t, seen.Problems, 1)
 	require.Equal(t, ReasonCalicoNotInstalled, seen.Problems[0].Reason)
-	did, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5"}})
-	require.NoError(t, err)
-	require.False(t, did)
+	require.False(t, b.watch(plan.StatusRequest{Node: five}))
 
 	// First everything but the reports, as before Calico 3.21.
 	crds, err := controlplane.CalicoCRDs(t.Context())
@@ -223,16 +229,15 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 
 	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), filepath.Dir(crds)))
 	b.await("all of Calico", func(c plan.Cluster) bool { return len(c.Problems) == 0 })
-	b.other = b.calico
+	b.other = othersOf(t, plane)
 	b.apply(plan.PutPeer{Peer: clients}, true)
 	b.giveConfig(func(*apiv3.BGPConfiguration) {})
 	b.await("what happens afterwards", func(c plan.Cluster) bool { return len(c.Peers) == 1 && c.BGP.Exists })
 
-	_, err = b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
-	require.NoError(t, err)
-	b.fill("10.240.0.5", func(*apiv3.CalicoNodeStatusStatus) {})
+	b.watch(plan.StatusRequest{Node: five, Period: time.Second})
+	b.fill(five, func(*apiv3.CalicoNodeStatusStatus) {})
 	before := b.clock.Now()
-	b.await("a report", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(before) })
+	b.await("a report", func(c plan.Cluster) bool { return c.Statuses[five].Updated.Equal(before) })
 
 	// A setting of a Calico newer than ours must not be lost by a write of ours.
 	text, err := os.ReadFile(crds + "bgpconfigurations.yaml")
@@ -251,9 +256,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 		return err == nil && kept == "set"
 	}, 2*time.Minute, 50*time.Millisecond, "the API never learned of the new field")
 	kept := func() string {
-		raw := b.custom(apiv3.KindBGPConfiguration, defaultConfig)
-		require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(raw), raw))
-		out, _, err := unstructured.NestedString(raw.Object, "spec", "ofTomorrow")
+		out, _, err := unstructured.NestedString(b.raw(apiv3.KindBGPConfiguration, defaultConfig).Object, "spec", "ofTomorrow")
 		require.NoError(t, err)
 		return out
 	}
@@ -267,19 +270,19 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	_, err = b.deleteVersion(t.Context(), b.config())
 	require.NoError(t, err)
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
-	require.NoError(t, b.kube.Patch(t.Context(), b.custom(apiv3.KindBGPConfiguration, defaultConfig), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ofTomorrow":"set"}}`))))
+	b.patch(b.custom(apiv3.KindBGPConfiguration, defaultConfig), `{"spec":{"ofTomorrow":"set"}}`)
 	b.apply(plan.RestoreMesh{}, true)
 	b.apply(plan.ForgetMesh{}, true)
 	require.Equal(t, "set", kept())
 
 	// While the API is away nothing is known, rather than what was true before.
-	require.NoError(t, plane.StopAPIServer())
+	plane.KillAPIServer()
 	require.Eventually(t, func() bool {
 		_, err := b.Observe(b.t.Context(), scope)
 		return err != nil && !b.Synced() // the nodes may be missed before the watches end
 	}, 2*time.Minute, 50*time.Millisecond)
 	require.NoError(t, plane.StartAPIServer(t.Context()))
-	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 7 })
+	b.fill(five, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 7 })
 	seen = b.await("the API again", func(plan.Cluster) bool { return true })
 	require.Len(t, seen.Peers, 1)
 }

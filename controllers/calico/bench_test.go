@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,11 +13,16 @@ import (
 
 	"github.com/go-logr/logr"
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
+	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,7 +104,7 @@ type bench struct {
 	user   string
 	groups []string
 	// other is another client of Calico, kube one of Kubernetes.
-	other *datastore
+	other others
 	kube  client.Client
 	stop  func()
 }
@@ -110,14 +116,73 @@ func newBench(t *testing.T) *bench {
 		require.NoError(t, installNative())
 	}
 	b := &bench{t: t, plane: plane, clock: newClock(), user: strings.ReplaceAll(t.Name(), "/", "-"), groups: []string{"system:masters"}}
-	other, err := connect(plane.AdminConfig(), group)
-	require.NoError(t, err)
 	kube, err := client.New(plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
-	b.other, b.kube = other, kube
+	b.other, b.kube = othersOf(t, plane), kube
 	t.Cleanup(b.clean)
 	b.Adapter = b.adapter()
 	return b
+}
+
+// others are Calico's objects as another client has them: in the first group Calico's own, which knows no other.
+type others struct {
+	peers   otherObjects[*apiv3.BGPPeer]
+	configs otherObjects[*apiv3.BGPConfiguration]
+	reports otherObjects[*apiv3.CalicoNodeStatus]
+}
+
+type otherObjects[T any] interface {
+	get(ctx context.Context, name string) (T, error)
+	write(ctx context.Context, o T) (T, error)
+}
+
+func othersOf(t *testing.T, plane *controlplane.ControlPlane) others {
+	t.Helper()
+	if group == GroupV3 {
+		ours, err := connect(plane.AdminConfig(), group)
+		require.NoError(t, err)
+		return others{ours.peers, ours.configs, ours.reports}
+	}
+	c := calicoctl(t, plane)
+	return others{
+		libcalico[*apiv3.BGPPeer]{c.BGPPeers()}, libcalico[*apiv3.BGPConfiguration]{c.BGPConfigurations()},
+		libcalico[*apiv3.CalicoNodeStatus]{c.CalicoNodeStatus()},
+	}
+}
+
+func calicoctl(t *testing.T, plane *controlplane.ControlPlane) clientv3.Interface {
+	t.Helper()
+	spec := apiconfig.NewCalicoAPIConfig()
+	spec.Spec.DatastoreType, spec.Spec.Kubeconfig = apiconfig.Kubernetes, t.TempDir()+"/kubeconfig"
+	require.NoError(t, controlplane.WriteKubeconfig(spec.Spec.Kubeconfig, plane.AdminConfig()))
+	c, err := clientv3.New(*spec)
+	require.NoError(t, err)
+	return c
+}
+
+// libcalico are the objects of one kind.
+type libcalico[T client.Object] struct {
+	of interface {
+		Get(ctx context.Context, name string, opts options.GetOptions) (T, error)
+		Create(ctx context.Context, o T, opts options.SetOptions) (T, error)
+		Update(ctx context.Context, o T, opts options.SetOptions) (T, error)
+	}
+}
+
+func (l libcalico[T]) get(ctx context.Context, name string) (T, error) {
+	o, err := l.of.Get(ctx, name, options.GetOptions{})
+	var missing cerrors.ErrorResourceDoesNotExist
+	if errors.As(err, &missing) {
+		err = missing.Err
+	}
+	return o, err
+}
+
+func (l libcalico[T]) write(ctx context.Context, o T) (T, error) {
+	if o.GetResourceVersion() == "" {
+		return l.of.Create(ctx, o, options.SetOptions{})
+	}
+	return l.of.Update(ctx, o, options.SetOptions{})
 }
 
 // adapter makes another adapter for the same cluster, as after a restart. It does not choose its group: both are there.
@@ -227,8 +292,8 @@ func (b *bench) liveNode(name string) *corev1.Node {
 // config is the live default BGPConfiguration, nil when there is none.
 func (b *bench) config() *apiv3.BGPConfiguration {
 	b.t.Helper()
-	o, err := b.other.configs.Get(b.t.Context(), defaultConfig, options.GetOptions{})
-	if isMissing(err) {
+	o, err := b.other.configs.get(b.t.Context(), defaultConfig)
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	require.NoError(b.t, err)
@@ -240,7 +305,7 @@ func (b *bench) giveConfig(change func(*apiv3.BGPConfiguration)) *apiv3.BGPConfi
 	o := apiv3.NewBGPConfiguration()
 	o.Name = defaultConfig
 	change(o)
-	out, err := b.other.configs.Create(b.t.Context(), o, options.SetOptions{})
+	out, err := b.other.configs.write(b.t.Context(), o)
 	require.NoError(b.t, err)
 	return out
 }
@@ -249,13 +314,60 @@ func (b *bench) editConfig(change func(*apiv3.BGPConfiguration)) {
 	b.t.Helper()
 	o := b.config()
 	change(o)
-	_, err := b.other.configs.Update(b.t.Context(), o, options.SetOptions{})
+	_, err := b.other.configs.write(b.t.Context(), o)
 	require.NoError(b.t, err)
+}
+
+// watch asks for exactly these reports, and says whether that changed anything.
+func (b *bench) watch(want ...plan.StatusRequest) bool {
+	b.t.Helper()
+	did, err := b.Watch(b.t.Context(), want)
+	require.NoError(b.t, err)
+	return did
+}
+
+// tryAll makes a write of each kind, and gives an error for each.
+func (b *bench) tryAll() []error {
+	_, peer := b.Apply(b.t.Context(), scope, plan.PutPeer{Peer: clients})
+	_, mesh := b.Apply(b.t.Context(), scope, plan.RestoreMesh{})
+	_, node := b.Apply(b.t.Context(), scope, plan.CordonNode{Node: five})
+	_, report := b.Watch(b.t.Context(), []plan.StatusRequest{{Node: five, Period: time.Second}})
+	return []error{peer, mesh, node, report}
+}
+
+// peer is the BGPPeer of clients.
+func (b *bench) peer() *apiv3.BGPPeer {
+	b.t.Helper()
+	o, err := b.other.peers.get(b.t.Context(), clients.Name)
+	require.NoError(b.t, err)
+	return o
+}
+
+func (b *bench) editPeer(change func(*apiv3.BGPPeer)) {
+	b.t.Helper()
+	o := b.peer()
+	change(o)
+	_, err := b.other.peers.write(b.t.Context(), o)
+	require.NoError(b.t, err)
+}
+
+// raw is a custom resource past libcalico-go.
+func (b *bench) raw(kind, name string) *unstructured.Unstructured {
+	b.t.Helper()
+	raw := b.custom(kind, name)
+	require.NoError(b.t, b.kube.Get(b.t.Context(), client.ObjectKeyFromObject(raw), raw))
+	return raw
+}
+
+// patch merges into an object as a person does with kubectl.
+func (b *bench) patch(o client.Object, body string) {
+	b.t.Helper()
+	require.NoError(b.t, b.kube.Patch(b.t.Context(), o, client.RawPatch(types.MergePatchType, []byte(body))))
 }
 
 func (b *bench) report(node string) *apiv3.CalicoNodeStatus {
 	b.t.Helper()
-	o, err := b.other.reports.Get(b.t.Context(), statusName(node), options.GetOptions{})
+	o, err := b.other.reports.get(b.t.Context(), statusName(node))
 	require.NoError(b.t, err)
 	return o
 }
@@ -273,10 +385,11 @@ func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
 		status, err := json.Marshal(o.Status)
 		require.NoError(b.t, err)
 		body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":%s}`, o.ResourceVersion, status)
-		require.NoError(b.t, b.kube.Status().Patch(b.t.Context(), b.custom(apiv3.KindCalicoNodeStatus, o.Name), client.RawPatch(types.MergePatchType, []byte(body))))
+		raw := b.custom(apiv3.KindCalicoNodeStatus, o.Name)
+		require.NoError(b.t, b.kube.Status().Patch(b.t.Context(), raw, client.RawPatch(types.MergePatchType, []byte(body))))
 		return
 	}
-	_, err := b.other.reports.Update(b.t.Context(), o, options.SetOptions{})
+	_, err := b.other.reports.write(b.t.Context(), o)
 	require.NoError(b.t, err)
 }
 

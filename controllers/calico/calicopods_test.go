@@ -159,7 +159,7 @@ func TestOnlyThePodsOfReflectorsAreSignaled(t *testing.T) {
 // What the apiserver has: pods in Calico's own namespaces count, those of others that carry the label do not.
 func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 	b := newBench(t)
-	b.node("10.240.0.5", func(n *corev1.Node) { n.Annotations[sinceAnnotation] = rfc3339(b.clock.Now()) })
+	b.node(five, func(n *corev1.Node) { n.Annotations[sinceAnnotation] = rfc3339(b.clock.Now()) })
 	b.node("10.240.0.6", nil)
 	create := func(namespace, name, node string) *corev1.Pod {
 		pod := calicoNodePod(namespace, name, node, "", time.Time{})
@@ -168,23 +168,23 @@ func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 		return pod
 	}
 	create("kube-system", "calico-node-b", "10.240.0.6")
-	create("default", "other-client", "10.240.0.5")
+	create("default", "other-client", five)
 	b.run()
 	state := func(of plan.CalicoNodeState) {
 		t.Helper()
 		b.await(string(of), func(c plan.Cluster) bool { return c.Nodes[0].CalicoNode.State == of })
 	}
 	state(plan.CalicoNodeAbsent)
-	pod := create("kube-system", "calico-node-a", "10.240.0.5")
+	pod := create("kube-system", "calico-node-a", five)
 	state(plan.CalicoNodeNotReady)
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	require.NoError(t, b.kube.Status().Update(t.Context(), pod))
 	state(plan.CalicoNodeReady)
-	b.live, b.nodes = mute{}, b.kube
+	b.cfg.Live, b.cfg.Nodes = mute{}, b.kube
 	b.observe()
 	b.clock.Move(nodesUnknown)
 	state(plan.CalicoNodeUnknown) // where the watch of Nodes stands still, that of pods may as well
-	b.live = nil
+	b.cfg.Live = nil
 	b.nodeCheck.problem = nil
 	state(plan.CalicoNodeReady)
 	require.NoError(t, b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
@@ -195,7 +195,7 @@ func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 // the backend into the pods, the manifests take it from a ConfigMap. While any pod may run BIRD, nothing is refused.
 func TestABackendWithoutBIRDIsSeenBeforeAnythingIsOrdered(t *testing.T) {
 	b := newBench(t)
-	b.node("10.240.0.5", nil)
+	b.node(five, nil)
 	b.node("10.240.0.6", nil)
 	create := func(o client.Object) {
 		require.NoError(t, b.kube.Create(t.Context(), o))
@@ -213,7 +213,7 @@ func TestABackendWithoutBIRDIsSeenBeforeAnythingIsOrdered(t *testing.T) {
 			LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: "calico_backend",
 		}}}
 	}
-	pod("operator", "10.240.0.5", corev1.EnvVar{Value: "vxlan"})
+	pod("operator", five, corev1.EnvVar{Value: "vxlan"})
 	b.run()
 	refused := func(what, says string) {
 		t.Helper()

@@ -3,27 +3,33 @@ package calico
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
+	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
+	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
-	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/resources"
+	calicoscheme "github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/scheme"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
+	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // datastoreVariable is the ecosystem's own name for the choice of datastore.
 const datastoreVariable = "DATASTORE_TYPE"
 
-// qps is how many requests per second libcalico-go may make on average; its own default of 5 would take
-// minutes for what a migration writes. It allows bursts of 100, which cannot be changed.
+// qps is how many requests per second the objects of one kind may take on average, twice as many at a time: client-go's own
+// default of 5 would take minutes for what a migration writes.
 const qps = 50
 
 // checkDatastore refuses datastores that this version cannot write to.
@@ -39,14 +45,6 @@ func checkDatastore() error {
 	}
 }
 
-// objects are those of one kind, with the methods of libcalico-go's clients.
-type objects[T client.Object] interface {
-	Get(ctx context.Context, name string, opts options.GetOptions) (T, error)
-	Create(ctx context.Context, o T, opts options.SetOptions) (T, error)
-	Update(ctx context.Context, o T, opts options.SetOptions) (T, error)
-	Delete(ctx context.Context, name string, opts options.DeleteOptions) (T, error)
-}
-
 // datastore is Calico's objects in one API group.
 type datastore struct {
 	peers   objects[*apiv3.BGPPeer]
@@ -54,90 +52,242 @@ type datastore struct {
 	reports objects[*apiv3.CalicoNodeStatus]
 	// backend lists and watches.
 	backend api.Client
+	client  client.Client
 }
 
-// connect makes a client for the cluster that cfg describes. It makes no request yet.
+// connect makes a client for the objects in a group. It makes no request yet.
 func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
-	if group == GroupV3 {
-		return connectNative(cfg)
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst = qps, 2*qps
+	scheme, mapper, addTypes := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil), apiv3.AddToScheme
+	if group == GroupV1 {
+		addTypes = calicoscheme.AddCalicoResourcesToScheme
 	}
-	kubeconfig, err := inlineKubeconfig(cfg)
+	for _, kind := range slices.Concat(watched, []string{apiv3.KindBGPFilter, apiv3.KindIPPool}) {
+		mapper.Add(group.WithKind(kind), meta.RESTScopeRoot)
+	}
+	err := addTypes(scheme)
+	var c client.WithWatch
+	if err == nil {
+		c, err = client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: mapper})
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("creating the client for %s: %w", group, err)
 	}
-	spec := apiconfig.NewCalicoAPIConfig()
-	spec.Spec.DatastoreType = apiconfig.Kubernetes
-	spec.Spec.KubeconfigInline = kubeconfig
-	spec.Spec.K8sClientQPS = qps
-	calico, err := clientv3.New(*spec)
-	if err != nil {
-		return nil, fmt.Errorf("creating the Calico client: %w", err)
-	}
-	accessor, ok := calico.(interface{ Backend() api.Client })
-	if !ok {
-		return nil, fmt.Errorf("creating the Calico client: %T has no backend to watch", calico)
-	}
-	return &datastore{calico.BGPPeers(), calico.BGPConfigurations(), calico.CalicoNodeStatus(), accessor.Backend()}, nil
+	return &datastore{
+		peers:   objects[*apiv3.BGPPeer]{c, group, apiv3.NewBGPPeer},
+		configs: objects[*apiv3.BGPConfiguration]{c, group, apiv3.NewBGPConfiguration},
+		reports: objects[*apiv3.CalicoNodeStatus]{c, group, apiv3.NewCalicoNodeStatus},
+		backend: backend{client: c, group: group},
+		client:  c,
+	}, nil
 }
 
-// throughProxy keeps the proxy that leads to the cluster, if there is one.
-func throughProxy(cfg *rest.Config, to *clientcmdapi.Cluster) error {
-	if cfg.Proxy == nil {
+// resource is an object that libcalico-go knows.
+type resource interface {
+	client.Object
+	metav1.ObjectMetaAccessor
+}
+
+// metadataAnnotation is where Calico keeps metadata in the first group, as JSON. On reading it goes before the custom
+// resource's own.
+const metadataAnnotation = "projectcalico.org/metadata"
+
+// fromStored gives a custom resource of the first group the metadata that Calico keeps in its annotation.
+func fromStored(group schema.GroupVersion, o resource) error {
+	if group == GroupV3 {
 		return nil
 	}
-	server, err := url.Parse(cfg.Host)
-	if err != nil {
-		return fmt.Errorf("reading the cluster's address %q: %w", cfg.Host, err)
+	uid := o.GetUID() // Calico shows another
+	if err := resources.ConvertK8sResourceToCalicoResource(o); err != nil {
+		return fmt.Errorf("parsing annotation %s of %s %q: %w", metadataAnnotation, o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
 	}
-	proxy, err := cfg.Proxy(&http.Request{URL: server})
-	if err != nil {
-		return fmt.Errorf("finding the proxy to %q: %w", cfg.Host, err)
-	}
-	if proxy != nil {
-		to.ProxyURL = proxy.String()
-	}
+	o.SetUID(uid)
 	return nil
 }
 
-// inlineKubeconfig renders cfg as the only form in which libcalico-go takes
-// credentials. Files stay files, so that rotated tokens are read again.
-func inlineKubeconfig(cfg *rest.Config) (string, error) {
-	const name = "rrpool"
-	file := clientcmdapi.NewConfig()
-	file.Clusters[name] = &clientcmdapi.Cluster{
-		Server:                   cfg.Host,
-		TLSServerName:            cfg.ServerName,
-		InsecureSkipTLSVerify:    cfg.Insecure,
-		CertificateAuthority:     cfg.CAFile,
-		CertificateAuthorityData: cfg.CAData,
+// objects are those of one kind.
+type objects[T resource] struct {
+	client client.Client
+	group  schema.GroupVersion
+	// blank makes an object that knows its kind; the client does not keep it.
+	blank func() T
+}
+
+// get reads an object past any cache.
+func (n objects[T]) get(ctx context.Context, name string) (T, error) {
+	o := n.blank()
+	if err := n.client.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
+		return o, err //nolint:wrapcheck // callers wrap
 	}
-	if err := throughProxy(cfg, file.Clusters[name]); err != nil {
-		return "", err
+	return n.read(o)
+}
+
+// write creates an object that has no version, and updates one that has. It gives what is there then.
+func (n objects[T]) write(ctx context.Context, o T) (T, error) {
+	stored, err := n.stored(o)
+	switch {
+	case err != nil:
+	case o.GetResourceVersion() == "":
+		err = n.client.Create(ctx, stored)
+	default:
+		err = n.client.Update(ctx, stored)
 	}
-	user := &clientcmdapi.AuthInfo{
-		ClientCertificate:     cfg.CertFile,
-		ClientCertificateData: cfg.CertData,
-		ClientKey:             cfg.KeyFile,
-		ClientKeyData:         cfg.KeyData,
-		TokenFile:             cfg.BearerTokenFile,
-		Username:              cfg.Username,
-		Password:              cfg.Password,
-		Impersonate:           cfg.Impersonate.UserName,
-		ImpersonateUID:        cfg.Impersonate.UID,
-		ImpersonateGroups:     cfg.Impersonate.Groups,
-		ImpersonateUserExtra:  cfg.Impersonate.Extra,
-		AuthProvider:          cfg.AuthProvider,
-		Exec:                  cfg.ExecProvider,
-	}
-	if user.TokenFile == "" {
-		user.Token = cfg.BearerToken
-	}
-	file.AuthInfos[name] = user
-	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	file.CurrentContext = name
-	out, err := clientcmd.Write(*file)
 	if err != nil {
-		return "", fmt.Errorf("rendering the cluster's credentials: %w", err)
+		return o, fmt.Errorf("writing %s %q: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
 	}
-	return string(out), nil
+	return n.read(stored)
+}
+
+// read gives an object of the API as Calico shows it.
+func (n objects[T]) read(o T) (T, error) {
+	o.GetObjectKind().SetGroupVersionKind(n.blank().GetObjectKind().GroupVersionKind())
+	return o, fromStored(n.group, o)
+}
+
+// stored is the opposite of read.
+func (n objects[T]) stored(o T) (T, error) {
+	if n.group == GroupV3 {
+		return o, nil
+	}
+	if created := o.GetCreationTimestamp(); created.IsZero() {
+		o.SetCreationTimestamp(metav1.Now()) // as libcalico-go's own clients do: old ones update nothing without it
+	}
+	uid := o.GetUID()
+	out, err := resources.ConvertCalicoResourceToK8sResource(o)
+	if err != nil {
+		return o, err //nolint:wrapcheck // the caller wraps
+	}
+	o = out.(T) //nolint:forcetypeassert // it is a copy
+	o.SetUID(uid)
+	return o, nil
+}
+
+// backend lists and watches for the syncer, which calls nothing else.
+type backend struct {
+	api.Client
+	client client.WithWatch
+	group  schema.GroupVersion
+}
+
+// listOf makes a list. Affinities have a field whose type depends on the group.
+func (b backend) listOf(kind string) (client.ObjectList, error) {
+	of := b.group.WithKind(kind + "List")
+	if kind == libapiv3.KindBlockAffinity {
+		out := &unstructured.UnstructuredList{}
+		out.SetGroupVersionKind(of)
+		return out, nil
+	}
+	out, err := b.client.Scheme().New(of)
+	if err != nil {
+		return nil, fmt.Errorf("making a list: %w", err)
+	}
+	return out.(client.ObjectList), nil //nolint:forcetypeassert // every list is one
+}
+
+// pageSize is how many objects are listed at a time, as libcalico-go does it: there may be tens of thousands of affinities.
+const pageSize = 500
+
+// List implements api.Client. As libcalico-go does, it leaves out what cannot be read.
+func (b backend) List(ctx context.Context, of model.ListInterface, _ string) (*model.KVPairList, error) {
+	out := &model.KVPairList{}
+	for next := ""; ; {
+		list, err := b.listOf(kindOf(of))
+		if err == nil {
+			err = b.client.List(ctx, list, client.Limit(pageSize), client.Continue(next))
+		}
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the syncer looks at the error's type
+		}
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			pair, err := b.pairOf(kindOf(of), o)
+			if err != nil {
+				logrus.WithError(err).Warning("an object is left out")
+				return nil
+			}
+			out.KVPairs = append(out.KVPairs, pair)
+			return nil
+		})
+		out.Revision, next = list.GetResourceVersion(), list.GetContinue()
+		if err != nil || next == "" {
+			return out, err //nolint:wrapcheck // it is a list
+		}
+	}
+}
+
+// Watch implements api.Client.
+func (b backend) Watch(ctx context.Context, of model.ListInterface, opts api.WatchOptions) (api.WatchInterface, error) {
+	list, err := b.listOf(kindOf(of))
+	if err != nil {
+		return nil, err
+	}
+	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: opts.Revision, AllowWatchBookmarks: true}}
+	w, err := b.client.Watch(ctx, list, from)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the syncer looks at the error's type
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	out := &watcher{stop: cancel, events: make(chan api.WatchEvent)}
+	go out.run(ctx, w, func(event watch.Event) api.WatchEvent { return b.eventOf(kindOf(of), event) })
+	return out, nil
+}
+
+// watcher passes on what a watch brings in the syncer's words.
+type watcher struct {
+	stop   context.CancelFunc
+	events chan api.WatchEvent
+}
+
+func (w *watcher) run(ctx context.Context, from watch.Interface, eventOf func(watch.Event) api.WatchEvent) {
+	defer close(w.events)
+	defer from.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, open := <-from.ResultChan():
+			if !open {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case w.events <- eventOf(event):
+			}
+		}
+	}
+}
+
+func (b backend) eventOf(kind string, event watch.Event) api.WatchEvent {
+	if event.Type == watch.Error {
+		return api.WatchEvent{Type: api.WatchError, Error: apierrors.FromObject(event.Object)}
+	}
+	pair, err := b.pairOf(kind, event.Object)
+	switch {
+	case err != nil:
+		return api.WatchEvent{Type: api.WatchError, Error: err}
+	case event.Type == watch.Deleted:
+		return api.WatchEvent{Type: api.WatchDeleted, Old: pair}
+	}
+	return api.WatchEvent{Type: api.WatchEventType(event.Type), New: pair}
+}
+
+// Stop implements api.WatchInterface.
+func (w *watcher) Stop() { w.stop() }
+
+// ResultChan implements api.WatchInterface.
+func (w *watcher) ResultChan() <-chan api.WatchEvent { return w.events }
+
+// HasTerminated implements api.WatchInterface; only libcalico-go's own tests ask.
+func (w *watcher) HasTerminated() bool { return false }
+
+// pairOf is an object as the syncer passes it on.
+func (b backend) pairOf(kind string, object runtime.Object) (pair *model.KVPair, err error) {
+	o := object.(client.Object) //nolint:forcetypeassert // what is listed and watched is one
+	o.SetManagedFields(nil)     // the largest part of a small object, and nothing reads it
+	o.GetObjectKind().SetGroupVersionKind(GroupV3.WithKind(kind))
+	if known, ok := o.(resource); ok {
+		err = fromStored(b.group, known)
+	}
+	return &model.KVPair{Key: model.ResourceKey{Kind: kind, Name: o.GetName()}, Value: o, Revision: o.GetResourceVersion()}, err
 }

@@ -28,7 +28,7 @@ func FuzzNode(f *testing.F) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 			Name: "n", Labels: map[string]string{"zone": zone, "role": zone},
 			Annotations: map[string]string{
-				ipv4Annotation: v4, ipv6Annotation: v6, asnAnnotation: asn, clusterIDAnnotation: id, sinceAnnotation: since,
+				ipv4Annotation: v4, ipv6Annotation: v6, asnAnnotation: asn, ClusterIDAnnotation: id, sinceAnnotation: since,
 			},
 		}}
 		n.Spec.ProviderID = providerID
@@ -123,7 +123,7 @@ func FuzzMeshNote(f *testing.F) {
 		o.Annotations[beforeAnnotation] = again
 		kept, err := configOf(o)
 		require.NoError(t, err)
-		require.True(t, sameMesh(*got.Saved, *kept.Saved), "%s became %s", text, again)
+		require.Equal(t, got.Saved, kept.Saved, "%s became %s", text, again)
 		require.Equal(t, got.SavedAbsent, kept.SavedAbsent)
 	})
 }
@@ -133,6 +133,7 @@ func FuzzMeshNote(f *testing.F) {
 func FuzzPeer(f *testing.F) {
 	f.Add(`{"nodeSelector":"!has(a)","peerSelector":"has(a)","maxRestartTime":"2m0s","password":{"secretKeyRef":{"name":"n","key":"k"}}}`)
 	f.Add(`{"node":"n","peerIP":"10.0.0.1:179","asNumber":64512,"reversePeering":"Manual"}`)
+	f.Add(`{"node":"first","peerIP":"fd00::2","asNumber":64512,"maxRestartTime":"1m30s","password":{"secretKeyRef":{"name":"n","key":"k"}}}`)
 	f.Add(`{"asNumber":"1.10","nextHopMode":"Auto","sourceAddress":"UseNodeIP","filters":["x"],"ttlSecurity":1}`)
 	f.Add(`{"password":{},"localASNumber":4294967295,"keepOriginalNextHop":true}`)
 	f.Add(`{"password":{"secretKeyRef":{"name":"n","key":"k","optional":false}},"reversePeering":"?"}`)

@@ -9,12 +9,9 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -84,6 +81,14 @@ func TestTheGroupIsChosenAsCalicosOperatorDoes(t *testing.T) {
 	}
 }
 
+func named(apiVersion, kind, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetName(name)
+	return o
+}
+
 func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.T) {
 	onlyV1(t) // it passes through both
 	v1, err := controlplane.CalicoCRDs(t.Context())
@@ -94,13 +99,9 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, own.Stop()) })
 	b := &bench{t: t, plane: own, clock: newClock(), user: "migrated", groups: []string{"system:masters"}}
-	scheme := runtime.NewScheme()
-	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
-	definitions, err := client.New(own.AdminConfig(), client.Options{Scheme: scheme})
-	require.NoError(t, err)
 	b.kube, err = client.New(own.AdminConfig(), client.Options{})
 	require.NoError(t, err)
-	b.node("10.240.0.5", nil)
+	b.node(five, nil)
 
 	begin := func() <-chan error {
 		a := b.choosing()
@@ -112,18 +113,16 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 		require.NoError(t, a.WaitSynced(t.Context()))
 		return ended
 	}
+	migration := func() *unstructured.Unstructured {
+		return named("migration.projectcalico.org/v1", "DatastoreMigration", "v1-to-v3")
+	}
 	phase := func(p string) {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "migration.projectcalico.org/v1", "kind": "DatastoreMigration"}}
-		o.SetName("v1-to-v3")
+		o := migration()
 		require.NoError(t, client.IgnoreAlreadyExists(b.kube.Create(t.Context(), o)))
-		require.NoError(t, b.kube.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"`+p+`"}}`))))
+		b.patch(o, `{"status":{"phase":"`+p+`"}}`)
 	}
 	refused := func() {
-		_, peer := b.Apply(t.Context(), scope, plan.PutPeer{Peer: clients})
-		_, mesh := b.Apply(t.Context(), scope, plan.RestoreMesh{})
-		_, node := b.Apply(t.Context(), scope, plan.CordonNode{Node: "10.240.0.5"})
-		_, report := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
-		for _, err := range []error{peer, mesh, node, report} {
+		for _, err := range b.tryAll() {
 			require.ErrorContains(t, err, "nothing is written")
 		}
 	}
@@ -162,26 +161,24 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
 	moved, err := connect(own.AdminConfig(), GroupV3)
 	require.NoError(t, err)
-	_, err = moved.peers.Get(t.Context(), clients.Name, options.GetOptions{})
+	_, err = moved.peers.get(t.Context(), clients.Name)
 	require.NoError(t, err)
 	old, err := connect(own.AdminConfig(), GroupV1)
 	require.NoError(t, err)
-	_, err = old.configs.Get(t.Context(), defaultConfig, options.GetOptions{})
-	require.True(t, isMissing(err), "the mesh of the dead group is left alone")
+	_, err = old.configs.get(t.Context(), defaultConfig)
+	require.True(t, apierrors.IsNotFound(err), "the mesh of the dead group is left alone")
 
 	// The negative control: a manager that does not look writes where nobody reads.
 	b.Adapter = b.adapter()
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
-	_, err = old.configs.Get(t.Context(), defaultConfig, options.GetOptions{})
+	_, err = old.configs.get(t.Context(), defaultConfig)
 	require.NoError(t, err)
 
 	// Deleting the DatastoreMigration deletes the first group. While it is being deleted it does not count any more.
 	hold := b.custom(apiv3.KindBGPPeer, clients.Name)
-	require.NoError(t, b.kube.Patch(t.Context(), hold, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`))))
-	migration := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "migration.projectcalico.org/v1", "kind": "DatastoreMigration"}}
-	migration.SetName("v1-to-v3")
-	require.NoError(t, definitions.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "bgppeers.crd.projectcalico.org"}}))
-	require.NoError(t, b.kube.Delete(t.Context(), migration))
+	b.patch(hold, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	require.NoError(t, b.kube.Delete(t.Context(), named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "bgppeers.crd.projectcalico.org")))
+	require.NoError(t, b.kube.Delete(t.Context(), migration()))
 	require.Eventually(t, func() bool {
 		choice, err := ChooseGroup(t.Context(), own.AdminConfig())
 		return err == nil && choice == GroupChoice{Group: GroupV3}
@@ -193,20 +190,18 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 func TestAReportIsClearedThroughItsSubresourceOnceTheCRDHasOne(t *testing.T) {
 	onlyV1(t)
 	b := newBench(t).run()
-	name := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
-	name.SetName("caliconodestatuses.crd.projectcalico.org")
 	status := func(subresources, path string, served bool) {
+		crd := named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "caliconodestatuses.crd.projectcalico.org")
 		body := `[{"op":"` + subresources + `","path":"/spec/versions/0/subresources","value":{"status":{}}}]`
-		require.NoError(t, b.kube.Patch(context.Background(), name.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(body))))
+		require.NoError(t, b.kube.Patch(context.Background(), crd, client.RawPatch(types.JSONPatchType, []byte(body))))
 		require.Eventually(t, func() bool {
 			raw := b.custom(apiv3.KindCalicoNodeStatus, path)
 			err := b.kube.Status().Patch(context.Background(), raw, client.RawPatch(types.MergePatchType, []byte(`{}`)))
 			return (err == nil) == served
 		}, time.Minute, 20*time.Millisecond)
 	}
-	request := plan.StatusRequest{Node: "10.240.0.5", Period: time.Second}
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{request})
-	require.NoError(t, err)
+	request := plan.StatusRequest{Node: five, Period: time.Second}
+	b.watch(request)
 	report := statusName(request.Node)
 	b.fill(request.Node, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })
 	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses[request.Node].Updated.IsZero() })
@@ -226,11 +221,72 @@ func TestAReportIsClearedThroughItsSubresourceOnceTheCRDHasOne(t *testing.T) {
 func TestAReportIsOursWithoutTheLabelThatAnOldReporterDrops(t *testing.T) {
 	onlyV1(t)
 	b := newBench(t).run()
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5"}})
+	b.watch(plan.StatusRequest{Node: five})
+	b.patch(b.custom(apiv3.KindCalicoNodeStatus, statusName(five)), `{"metadata":{"annotations":{"projectcalico.org/metadata":"{}"}}}`)
+	require.NotContains(t, b.report(five).Labels, managedByLabel)
+	_, err := b.Apply(t.Context(), scope, plan.RefreshStatus{Node: five})
 	require.NoError(t, err)
-	body := []byte(`{"metadata":{"annotations":{"projectcalico.org/metadata":"{}"}}}`)
-	require.NoError(t, b.kube.Patch(t.Context(), b.custom(apiv3.KindCalicoNodeStatus, statusName("10.240.0.5")), client.RawPatch(types.MergePatchType, body)))
-	require.NotContains(t, b.report("10.240.0.5").Labels, managedByLabel)
-	_, err = b.Apply(t.Context(), scope, plan.RefreshStatus{Node: "10.240.0.5"})
-	require.NoError(t, err)
+}
+
+func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
+	b := newBench(t)
+	create := func(kind, name string, spec map[string]any) {
+		o := b.custom(kind, name)
+		o.Object["spec"] = spec
+		require.NoError(t, b.kube.Create(t.Context(), o))
+		t.Cleanup(func() { require.NoError(t, b.kube.Delete(context.Background(), o)) })
+	}
+	create(apiv3.KindIPPool, "used", map[string]any{"cidr": "10.5.0.0/16", "ipipMode": "CrossSubnet"})
+	create(apiv3.KindIPPool, "disabled", map[string]any{"cidr": "10.6.0.0/16", "disabled": true})
+	create(apiv3.KindIPPool, "tunnels", map[string]any{"cidr": "10.7.0.0/16", "allowedUses": []any{"Tunnel"}})
+	b.groupCheck = time.Millisecond
+	b.run()
+	want := plan.PoolRoutes{CIDR: "10.5.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", BIRD: true}
+	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}}, b.observe().Routes)
+
+	create(apiv3.KindFelixConfiguration, "default", map[string]any{"programClusterRoutes": "Enabled"})
+	time.Sleep(20 * time.Millisecond)
+	require.False(t, b.observe().Routes.Useless(), "it is looked once a minute")
+	b.clock.Move(routesKept)
+	b.await("the new setting", func(c plan.Cluster) bool { return c.Routes.Useless() })
+	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
+	b.await("the mesh off", func(c plan.Cluster) bool { return !c.BGP.MeshOn() })
+	create(apiv3.KindIPPool, "later", map[string]any{"cidr": "10.8.0.0/16"})
+	b.clock.Move(routesKept)
+	b.await("the new pool", func(c plan.Cluster) bool { return len(c.Routes.Pools) == 2 })
+}
+
+// TestWhoProgramsRoutes by release and by both fields, as design/cluster-route-programming/DESIGN.md of Calico has it.
+func TestWhoProgramsRoutes(t *testing.T) {
+	plain, ipip, vxlan := apiv3.IPPoolSpec{IPIPMode: "Never", VXLANMode: "Never"}, apiv3.IPPoolSpec{IPIPMode: "CrossSubnet"}, apiv3.IPPoolSpec{VXLANMode: "CrossSubnet"}
+	const bird, felix, both, nobody = "BIRD", "Felix", "both", "nobody"
+	who := func(s routeSettings, p apiv3.IPPoolSpec) string {
+		r := s.of(p)
+		return map[[2]bool]string{{true, false}: bird, {false, true}: felix, {true, true}: both, {false, false}: nobody}[[2]bool{r.BIRD, r.Felix}]
+	}
+	for name, c := range map[string]struct {
+		settings    routeSettings
+		plain, ipip string
+	}{
+		"by default":                             {routeSettings{version: "v3.31.5"}, bird, bird},
+		"of an unknown release":                  {routeSettings{}, bird, bird},
+		"IP-in-IP given to Felix":                {routeSettings{version: "v3.31.5", felix: "Enabled"}, bird, felix},
+		"by default from 3.33 on":                {routeSettings{version: "v3.33.0"}, bird, felix},
+		"and later":                              {routeSettings{version: "v4.0.0"}, bird, felix},
+		"as before, pinned":                      {routeSettings{version: "v3.33.1", felix: "Disabled", bgp: "Enabled"}, bird, bird},
+		"all by Felix":                           {routeSettings{version: "v3.33.1", felix: "Enabled", bgp: "Disabled"}, felix, felix},
+		"the other way round":                    {routeSettings{version: "v3.33.1", felix: "EnabledNoEncapOnly", bgp: "EnabledIPIPOnly"}, felix, bird},
+		"one field forgotten: twice":             {routeSettings{version: "v3.33.1", felix: "Enabled"}, both, felix},
+		"one field forgotten: not at all":        {routeSettings{version: "v3.33.1", felix: "Disabled"}, bird, nobody},
+		"both fields, before they had a default": {routeSettings{version: "v3.32.4", felix: "EnabledIPIPOnly", bgp: "EnabledNoEncapOnly"}, bird, felix},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.plain, who(c.settings, plain))
+			require.Equal(t, c.ipip, who(c.settings, ipip))
+			require.Equal(t, felix, who(c.settings, vxlan))
+			require.True(t, c.settings.of(vxlan).Direct)
+			require.False(t, c.settings.of(apiv3.IPPoolSpec{VXLANMode: "Always"}).Direct, "its routes are on the tunnel's interface")
+			require.Equal(t, c.ipip == felix || c.ipip == both, c.settings.of(ipip).Direct)
+		})
+	}
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/resources"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -128,16 +128,8 @@ func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, erro
 	return string(text), nil
 }
 
-func sameMesh(a, b plan.Mesh) bool {
-	return ptr.Equal(a.Enabled, b.Enabled) && ptr.Equal(a.Password, b.Password) && ptr.Equal(a.MaxRestartTime, b.MaxRestartTime)
-}
-
 // rfc3339 is how times are written on objects.
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// metadataAnnotation is where libcalico-go keeps the metadata of what it has
-// written, as JSON. On reading it goes before the custom resource's own.
-const metadataAnnotation = "projectcalico.org/metadata"
 
 // liveMesh is the default BGPConfiguration as it is now. It is written as the custom resource that was read, with
 // only our fields changed: libcalico-go would move labels and annotations that kubectl or a cloud has written, and
@@ -150,27 +142,21 @@ type liveMesh struct {
 	before *savedMesh
 }
 
-// configIn reads a custom resource as libcalico-go does. In the second group metadata are where they belong.
+// configIn reads a custom resource as Calico does.
 func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
 	out := apiv3.NewBGPConfiguration()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, out); err != nil {
 		return nil, fmt.Errorf("parsing %s: %w", meshObject, err)
 	}
 	out.TypeMeta = apiv3.NewBGPConfiguration().TypeMeta
-	if raw.GroupVersionKind().GroupVersion() == GroupV3 {
-		return out, nil
-	}
-	if err := resources.ConvertK8sResourceToCalicoResource(out); err != nil {
-		return nil, fmt.Errorf("parsing annotation %s of %s: %w", metadataAnnotation, meshObject, err)
-	}
-	return out, nil
+	return out, fromStored(raw.GroupVersionKind().GroupVersion(), out)
 }
 
 // liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	raw := a.custom(apiv3.KindBGPConfiguration, defaultConfig)
-	err := a.writer.Get(ctx, client.ObjectKeyFromObject(raw), raw)
-	if isMissing(err) {
+	err := a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(raw), raw)
+	if apierrors.IsNotFound(err) {
 		a.store.forget(apiv3.KindBGPConfiguration, defaultConfig)
 		return nil, nil
 	}
@@ -191,7 +177,7 @@ func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...erro
 	if err := errors.Join(changes...); err != nil {
 		return false, err
 	}
-	if err := a.writer.Update(ctx, o.raw); err != nil {
+	if err := a.cfg.Writer.Update(ctx, o.raw); err != nil {
 		return false, fmt.Errorf("updating %s: %w", meshObject, err)
 	}
 	out, err := configIn(o.raw)
@@ -284,12 +270,12 @@ func decidedOn(act plan.DisableMesh, have savedMesh, before *savedMesh) error {
 	now := have.plan()
 	switch {
 	case !have.on():
-		return changed(meshObject, "the mesh is off already")
+		return changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh is off already")
 	case before == nil && act.SavedAbsent:
-		return changed(meshObject, "it has been created")
-	case before == nil && !sameMesh(act.Saved, now),
+		return changed(apiv3.KindBGPConfiguration, defaultConfig, "it has been created")
+	case before == nil && !reflect.DeepEqual(act.Saved, now),
 		before != nil && now.Password != nil && !ptr.Equal(act.Saved.Password, now.Password):
-		return changed(meshObject, "the mesh has changed")
+		return changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh has changed")
 	}
 	return nil
 }
@@ -297,7 +283,7 @@ func decidedOn(act plan.DisableMesh, have savedMesh, before *savedMesh) error {
 // createDisabled writes nothing but what switches the mesh off.
 func (a *Adapter) createDisabled(ctx context.Context, act plan.DisableMesh) (bool, error) {
 	if !act.SavedAbsent {
-		return false, changed(meshObject, "it has been deleted")
+		return false, changed(apiv3.KindBGPConfiguration, defaultConfig, "it has been deleted")
 	}
 	text, err := keep(act, savedMesh{}, nil)
 	if err != nil {
@@ -308,7 +294,7 @@ func (a *Adapter) createDisabled(ctx context.Context, act plan.DisableMesh) (boo
 	o.Labels = map[string]string{managedByLabel: managedByValue}
 	o.Annotations = map[string]string{beforeAnnotation: text}
 	o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
-	return write(ctx, a.store, o, a.calico.configs.Create)
+	return write(ctx, a.store, a.calico.configs, o)
 }
 
 // restoreMesh puts the mesh back as it was kept, or on where nothing was, and
@@ -337,7 +323,7 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 	if noted && reflect.DeepEqual(have, want) {
 		return false, nil
 	}
-	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.now())))
+	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.cfg.Now())))
 }
 
 // peerPassword is the one of our BGPPeers, in Calico's own words, nil where they have none. They took it over from
@@ -366,7 +352,7 @@ func (a *Adapter) forgetMesh(ctx context.Context) (bool, error) {
 	}
 	// What was kept is still needed. A mere note of the time is not.
 	if o.before != nil && !meshIn(o.typed.Spec).on() {
-		return false, changed(meshObject, "the mesh is off")
+		return false, changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh is off")
 	}
 	err = errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation))
 	if o.ours() {
@@ -415,12 +401,15 @@ func (a *Adapter) custom(kind, name string) *unstructured.Unstructured {
 	return o
 }
 
-// deleteVersion deletes exactly the version that was looked at: the one after it may be another's. libcalico-go
-// cannot: with the Kubernetes datastore it ignores the version.
+// deleteVersion deletes exactly the version that was looked at: the one after it may be another's.
 func (a *Adapter) deleteVersion(ctx context.Context, o client.Object) (bool, error) {
-	kind, name, revision := o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), o.GetResourceVersion()
-	err := a.writer.Delete(ctx, a.custom(kind, name), client.Preconditions{ResourceVersion: &revision})
-	if err != nil && !isMissing(err) {
+	return a.delete(ctx, o, client.Preconditions{ResourceVersion: ptr.To(o.GetResourceVersion())})
+}
+
+func (a *Adapter) delete(ctx context.Context, o client.Object, only client.Preconditions) (bool, error) {
+	kind, name := o.GetObjectKind().GroupVersionKind().Kind, o.GetName()
+	err := a.calico.client.Delete(ctx, a.custom(kind, name), only)
+	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("deleting %s %q: %w", kind, name, err)
 	}
 	a.store.forget(kind, name)

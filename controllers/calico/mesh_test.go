@@ -244,8 +244,7 @@ func TestASpoiledNoteIsNamedWithItsRemedy(t *testing.T) {
 // rawConfig is the custom resource without what the API counts by itself.
 func (b *bench) rawConfig() map[string]any {
 	b.t.Helper()
-	raw := b.custom(apiv3.KindBGPConfiguration, defaultConfig)
-	require.NoError(b.t, b.kube.Get(b.t.Context(), client.ObjectKeyFromObject(raw), raw))
+	raw := b.raw(apiv3.KindBGPConfiguration, defaultConfig)
 	for _, field := range []string{"resourceVersion", "generation", "managedFields"} {
 		unstructured.RemoveNestedField(raw.Object, "metadata", field)
 	}
@@ -281,8 +280,7 @@ func TestWhatOthersWroteOnTheBGPConfigurationIsKeptToTheLastField(t *testing.T) 
 		"written by calicoctl":          {given: func(b *bench) { b.giveConfig(withPassword) }},
 		"written by calicoctl, labeled with kubectl": {given: func(b *bench) {
 			b.giveConfig(withPassword)
-			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"by":"hand"},"annotations":{"by":"hand"}}}`))
-			require.NoError(b.t, b.kube.Patch(b.t.Context(), b.custom(apiv3.KindBGPConfiguration, defaultConfig), patch))
+			b.patch(b.custom(apiv3.KindBGPConfiguration, defaultConfig), `{"metadata":{"labels":{"by":"hand"},"annotations":{"by":"hand"}}}`)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

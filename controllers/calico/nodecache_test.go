@@ -49,10 +49,12 @@ func TestAWatchOfNodesThatStandsStillStopsEverythingButTheSafetyNet(t *testing.T
 	b := newBench(t)
 	reflector := func(n *corev1.Node) { n.Labels = map[string]string{scope.RoleLabel: "true"} }
 	b.node(five, reflector)
-	b.live = exact{b.kube}
+	b.cfg.Live = exact{b.kube}
 	b.run()
-	still := func() { b.nodes = &frozen{node: *b.liveNode(five)} }
-	edit := func() { b.person(`{"metadata":{"annotations":{"edited":"` + b.clock.Now().String() + `"}}}`) }
+	still := func() { b.cfg.Nodes = &frozen{node: *b.liveNode(five)} }
+	edit := func() {
+		b.patch(b.liveNode(five), `{"metadata":{"annotations":{"edited":"`+b.clock.Now().String()+`"}}}`)
+	}
 	fine := func(why string) {
 		t.Helper()
 		require.Empty(t, b.observe().Problems, why)
@@ -71,7 +73,7 @@ func TestAWatchOfNodesThatStandsStillStopsEverythingButTheSafetyNet(t *testing.T
 	b.clock.Move(nodesCheckEvery)
 	stale(five, "an older version")
 	stale(five, "it does not end by itself")
-	b.nodes = b.kube
+	b.cfg.Nodes = b.kube
 	stale(five, "it is not looked at all the time")
 	b.clock.Move(nodesCheckAgain)
 	fine("it is looked at soon until it goes on")
@@ -79,28 +81,28 @@ func TestAWatchOfNodesThatStandsStillStopsEverythingButTheSafetyNet(t *testing.T
 	still()
 	edit()
 	b.clock.Move(nodesCheckEvery)
-	b.nodes = &late{Reader: b.kube, before: b.nodes.(*frozen), lists: 3}
+	b.cfg.Nodes = &late{Reader: b.kube, before: b.cfg.Nodes.(*frozen), lists: 3}
 	fine("it is given a moment")
 
 	still()
 	require.NoError(t, b.kube.Delete(t.Context(), b.liveNode(five)))
 	b.clock.Move(nodesCheckEvery)
 	stale(five, "one that is gone")
-	b.nodes = b.kube
+	b.cfg.Nodes = b.kube
 	b.clock.Move(nodesCheckAgain)
 	fine("nothing is left of it")
 	b.node("10.240.0.6", reflector)
 	b.clock.Move(nodesCheckEvery)
-	b.nodes = empty{}
+	b.cfg.Nodes = empty{}
 	stale("10.240.0.6", "one that is new")
 
-	b.nodes, b.live = b.kube, mute{}
+	b.cfg.Nodes, b.cfg.Live = b.kube, mute{}
 	b.clock.Move(nodesCheckAgain)
 	stale("10.240.0.6", "without an answer it is not over")
-	b.live = exact{b.kube}
+	b.cfg.Live = exact{b.kube}
 	b.clock.Move(nodesCheckAgain)
 	fine("with one it is")
-	b.live = mute{}
+	b.cfg.Live = mute{}
 	b.clock.Move(nodesCheckEvery)
 	fine("a request may fail")
 	b.clock.Move(nodesUnknown)
@@ -123,7 +125,7 @@ func (s *slow) List(ctx context.Context, out client.ObjectList, options ...clien
 func TestASlowAPIServerIsAskedSeldom(t *testing.T) {
 	b := newBench(t).run()
 	s := &slow{Reader: b.kube, clock: b.clock}
-	b.live = s
+	b.cfg.Live = s
 	for range 100 {
 		require.Empty(t, b.observe().Problems)
 		b.clock.Move(time.Second)

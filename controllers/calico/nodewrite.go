@@ -10,9 +10,9 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,12 +53,12 @@ func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch)
 		body["spec"] = map[string]any{"unschedulable": *p.unschedulable}
 	}
 	patch, err := json.Marshal(body)
-	if err = errors.Join(err, a.store.writable(), a.permit(ctx)); err != nil {
+	if err = errors.Join(err, a.store.writable(), a.cfg.Permit(ctx)); err != nil {
 		return fmt.Errorf("patching node %q: %w", node.Name, err)
 	}
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	if err := a.writer.Patch(ctx, out, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		a.recent.doubt(node.Name)
+	if err := a.cfg.Writer.Patch(ctx, out, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		a.recent.doubted.Store(node.Name, nil)
 		return fmt.Errorf("patching node %q: %w", node.Name, err)
 	}
 	a.recent.keep(out)
@@ -70,15 +70,15 @@ func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch)
 func (a *Adapter) readDoubted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesAnswer)
 	defer cancel()
-	for _, name := range a.recent.doubts() {
+	for name := range a.recent.doubted.Range {
 		var live corev1.NodeList // the manager may list Nodes, and not get one
-		if err := cmp.Or(a.live, a.nodes).List(ctx, &live, client.MatchingFields{"metadata.name": name}); err != nil {
+		if err := cmp.Or(a.cfg.Live, a.cfg.Nodes).List(ctx, &live, client.MatchingFields{"metadata.name": name.(string)}); err != nil {
 			return fmt.Errorf("reading node %q after a write that failed: %w", name, err)
 		}
 		for i := range live.Items {
 			a.recent.keep(&live.Items[i])
 		}
-		a.recent.settle(name)
+		a.recent.doubted.Delete(name)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (a *Adapter) node(ctx context.Context, name string) (*corev1.Node, error) {
 	if err := a.readDoubted(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.nodes.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+	if err := a.cfg.Nodes.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return nil, fmt.Errorf("reading node %q: %w", name, err)
 	}
 	return a.recent.latest(node), nil
@@ -97,60 +97,28 @@ func (a *Adapter) node(ctx context.Context, name string) (*corev1.Node, error) {
 
 // recentNodes bridges the moment between a write and its arrival in the cache.
 type recentNodes struct {
-	mu      sync.Mutex
-	written map[string]*corev1.Node
-	// doubted are Nodes of which it is not known whether they have been written.
-	doubted sets.Set[string]
+	// written are Nodes by name, doubted the names of those of which it is not known whether they have been written.
+	written, doubted sync.Map
 }
 
-func (r *recentNodes) doubt(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.doubted == nil {
-		r.doubted = sets.Set[string]{}
-	}
-	r.doubted.Insert(name)
-}
-
-func (r *recentNodes) doubts() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return sets.List(r.doubted)
-}
-
-func (r *recentNodes) settle(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.doubted.Delete(name)
-}
-
-func (r *recentNodes) keep(n *corev1.Node) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.written == nil {
-		r.written = map[string]*corev1.Node{}
-	}
-	r.written[n.Name] = n
-}
+func (r *recentNodes) keep(n *corev1.Node) { r.written.Store(n.Name, n) }
 
 // latest gives the newer of what is cached and what was written.
 func (r *recentNodes) latest(cached *corev1.Node) *corev1.Node {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ours := r.written[cached.Name]
-	if ours == nil {
+	written, ok := r.written.Load(cached.Name)
+	if !ok {
 		return cached
 	}
-	if ours.UID == cached.UID && older(cached.ResourceVersion, ours.ResourceVersion) {
+	if ours := written.(*corev1.Node); ours.UID == cached.UID && older(cached.ResourceVersion, ours.ResourceVersion) {
 		return ours
 	}
-	delete(r.written, cached.Name)
+	r.written.CompareAndDelete(cached.Name, written)
 	return cached
 }
 
 // applyToNode makes a change to a Node, in one write. Nothing has to be taken from a node that is gone.
 func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
-	at := rfc3339(a.now())
+	at := rfc3339(a.cfg.Now())
 	switch act := action.(type) {
 	case plan.SetReflector:
 		return a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return withRole(n, scope, act, at) })
@@ -182,7 +150,7 @@ func (a *Adapter) changeNode(ctx context.Context, name string, edit func(*corev1
 
 // ifThere takes a node that is gone for one where there is nothing to change.
 func ifThere(did bool, err error) (bool, error) {
-	if isMissing(err) {
+	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	return did, err
@@ -197,7 +165,7 @@ func withRole(n *corev1.Node, scope plan.Scope, act plan.SetReflector, at string
 	}
 	return &nodePatch{
 		labels:      map[string]any{scope.RoleLabel: slot},
-		annotations: map[string]any{clusterIDAnnotation: act.ClusterID, sinceAnnotation: at},
+		annotations: map[string]any{ClusterIDAnnotation: act.ClusterID, sinceAnnotation: at},
 	}
 }
 
@@ -208,7 +176,7 @@ func withoutRole(n *corev1.Node, scope plan.Scope) *nodePatch {
 	}
 	return &nodePatch{
 		labels:      map[string]any{scope.RoleLabel: nil},
-		annotations: map[string]any{clusterIDAnnotation: nil, sinceAnnotation: nil},
+		annotations: map[string]any{ClusterIDAnnotation: nil, sinceAnnotation: nil},
 	}
 }
 
@@ -265,14 +233,14 @@ func (n Nodes) List(ctx context.Context) ([]plan.Node, error) {
 // is "". An error that IsConflict means that another machine bears the name now.
 func (n Nodes) SetPool(ctx context.Context, node plan.Node, pool string) error {
 	live, err := n.adapter.node(ctx, node.Name)
-	if isMissing(err) && pool == "" {
+	if apierrors.IsNotFound(err) && pool == "" {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if string(live.UID) != node.UID {
-		return changed("Node("+node.Name+")", "another machine bears the name now")
+		return changed("Node", node.Name, "another machine bears the name now")
 	}
 	if p := withLabel(live, v1alpha1.PoolLabel, pool); p != nil {
 		return n.adapter.patchNode(ctx, live, *p)

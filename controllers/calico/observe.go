@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -41,7 +40,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	if err != nil {
 		return plan.Cluster{}, err
 	}
-	running, withoutBIRD := a.pods.on(nodes), a.pods.withoutBIRD(ctx, a.log)
+	running, withoutBIRD := a.pods.on(nodes), a.pods.withoutBIRD(ctx, a.cfg.Log)
 	for i := range nodes {
 		// Where one watch stands still the other may as well: a pod that looks Ready tells nothing, and reports are asked for.
 		if pod := running[nodes[i].Name]; stale == nil || pod.State != plan.CalicoNodeReady {
@@ -154,18 +153,16 @@ type block struct {
 }
 
 // blockOf gives the block of an affinity, and false for one that is not, or no longer, announced by a node.
-func blockOf(o *libapiv3.BlockAffinity) (block, bool) {
-	deleted, err := strconv.ParseBool(o.Spec.Deleted)
-	if err == nil && deleted {
+func blockOf(o *unstructured.Unstructured) (block, bool) {
+	text := func(field string) string {
+		value, _, _ := unstructured.NestedString(o.Object, "spec", field)
+		return value
+	}
+	deleted, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "deleted") // a text in the first group
+	virtual := text("type") != "" && text("type") != "host"                      // old versions of Calico write no type: all are of hosts
+	prefix, err := netip.ParsePrefix(text("cidr"))
+	if err != nil || virtual || fmt.Sprint(deleted) == "true" || text("state") != string(model.StateConfirmed) {
 		return block{}, false
 	}
-	// Affinities of old Calico versions have no type; they are all of hosts.
-	if o.Spec.Type != "" && o.Spec.Type != "host" || o.Spec.State != string(model.StateConfirmed) {
-		return block{}, false
-	}
-	prefix, err := netip.ParsePrefix(o.Spec.CIDR)
-	if err != nil {
-		return block{}, false
-	}
-	return block{node: o.Spec.Node, prefix: prefix.Masked()}, true
+	return block{node: text("node"), prefix: prefix.Masked()}, true
 }

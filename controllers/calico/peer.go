@@ -8,8 +8,8 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/api/pkg/lib/numorstring"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -26,14 +26,16 @@ func peerOf(o *apiv3.BGPPeer) (plan.Peer, error) {
 		return plan.Peer{}, fmt.Errorf("reading BGPPeer %q: %w", o.Name, err)
 	}
 	out := plan.Peer{
-		Name: o.Name, Owned: o.Labels[managedByLabel] == managedByValue,
+		Name: o.Name, Peering: peeringOf(o),
 		Node: o.Spec.Node, NodeSelector: o.Spec.NodeSelector,
 		PeerIP: o.Spec.PeerIP, PeerSelector: o.Spec.PeerSelector,
 		ASN: uint32(o.Spec.ASNumber), Password: refOf(o.Spec.Password),
 		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extra,
-		Manual: o.Spec.ReversePeering != nil && *o.Spec.ReversePeering == apiv3.ReversePeeringManual,
+		Manual:  o.Spec.ReversePeering != nil && *o.Spec.ReversePeering == apiv3.ReversePeeringManual,
+		Filters: o.Spec.Filters, KeepNextHop: o.Spec.KeepOriginalNextHop || keepsNextHop(o.Spec.NextHopMode),
 	}
-	if out.Owned {
+	out.Owned = isOurs(o) && out.Peering == ""
+	if isOurs(o) {
 		out.Written = timeOf(o.Annotations[writtenAnnotation])
 	}
 	return out, nil
@@ -43,7 +45,7 @@ func peerOf(o *apiv3.BGPPeer) (plan.Peer, error) {
 // for none. A field that says what Calico does anyway says nothing.
 func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
 	spec.Node, spec.NodeSelector, spec.PeerIP, spec.PeerSelector = "", "", "", ""
-	spec.ASNumber, spec.MaxRestartTime = 0, nil
+	spec.ASNumber, spec.MaxRestartTime, spec.Filters, spec.KeepOriginalNextHop = 0, nil, nil, false
 	if refOf(spec.Password) != nil && spec.Password.SecretKeyRef.Optional == nil {
 		spec.Password = nil
 	}
@@ -70,7 +72,7 @@ func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
 func peerSpec(p plan.Peer) apiv3.BGPPeerSpec {
 	spec := apiv3.BGPPeerSpec{
 		Node: p.Node, NodeSelector: p.NodeSelector, PeerIP: p.PeerIP, PeerSelector: p.PeerSelector,
-		ASNumber: numorstring.ASNumber(p.ASN), Password: passwordOf(p.Password),
+		ASNumber: numorstring.ASNumber(p.ASN), Password: passwordOf(p.Password), Filters: p.Filters, KeepOriginalNextHop: p.KeepNextHop,
 	}
 	if p.MaxRestartTime != nil {
 		spec.MaxRestartTime = &metav1.Duration{Duration: *p.MaxRestartTime}
@@ -86,13 +88,13 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if want.Extra != "" {
 		return false, fmt.Errorf("writing BGPPeer %q: fields that rrpool does not set: %s", want.Name, want.Extra)
 	}
-	have, err := a.calico.peers.Get(ctx, want.Name, options.GetOptions{})
-	if isMissing(err) {
+	have, err := a.calico.peers.get(ctx, want.Name)
+	if apierrors.IsNotFound(err) {
 		peer := apiv3.NewBGPPeer()
 		peer.Name, peer.Spec = want.Name, peerSpec(want)
-		peer.Labels = map[string]string{managedByLabel: managedByValue}
-		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.now())}
-		return write(ctx, a.store, peer, a.calico.peers.Create)
+		peer.Labels = labelsFor(want.Peering)
+		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.cfg.Now())}
+		return write(ctx, a.store, a.calico.peers, peer)
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading BGPPeer %q: %w", want.Name, err)
@@ -101,7 +103,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !now.Owned {
+	if !isOurs(have) || now.Peering != want.Peering {
 		return false, &NameTakenError{Kind: apiv3.KindBGPPeer, Name: want.Name}
 	}
 	if plan.SamePeer(now, want) {
@@ -109,25 +111,29 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 		return false, nil
 	}
 	have.Spec = peerSpec(want)
-	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.now()))
-	return write(ctx, a.store, have, a.calico.peers.Update)
+	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.cfg.Now()))
+	return write(ctx, a.store, a.calico.peers, have)
 }
 
 // deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error: ours is gone.
 func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
-	have, err := a.calico.peers.Get(ctx, name, options.GetOptions{})
-	if isMissing(err) {
+	have, err := a.calico.peers.get(ctx, name)
+	if apierrors.IsNotFound(err) {
 		a.store.forget(apiv3.KindBGPPeer, name)
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading BGPPeer %q: %w", name, err)
 	}
-	if have.Labels[managedByLabel] != managedByValue {
+	if !isOurs(have) {
 		a.store.put(have)
 		return false, nil
 	}
 	return a.deleteVersion(ctx, have)
+}
+
+func keepsNextHop(mode *apiv3.NextHopMode) bool {
+	return mode != nil && string(*mode) == string(apiv3.NextHopModeKeep)
 }
 
 func refOf(p *apiv3.BGPPassword) *plan.SecretRef {

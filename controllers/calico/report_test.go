@@ -12,7 +12,6 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -133,80 +132,76 @@ func TestAReportIsMapped(t *testing.T) {
 
 func TestStatusNamesAreNames(t *testing.T) {
 	long := strings.Repeat("a", 244) + ".example"
-	for _, node := range []string{"10.240.0.5", "node-1", strings.Repeat("a", 246), long, long[:252] + "c"} {
+	for _, node := range []string{five, "node-1", strings.Repeat("a", 246), long, long[:252] + "c"} {
 		require.Empty(t, validation.IsDNS1123Subdomain(statusName(node)), node)
 	}
-	require.Equal(t, "rrpool-10.240.0.5", statusName("10.240.0.5"))
+	require.Equal(t, "rrpool-10.240.0.5", statusName(five))
 	require.NotEqual(t, statusName(long), statusName(long[:251]+"d"))
 }
 
 func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 	b := newBench(t)
 	foreign := apiv3.NewCalicoNodeStatus()
-	foreign.Name, foreign.Spec = "debug", reportSpec(plan.StatusRequest{Node: "10.240.0.5", Period: time.Second})
-	_, err := b.other.reports.Create(t.Context(), foreign, options.SetOptions{})
+	foreign.Name, foreign.Spec = "debug", reportSpec(plan.StatusRequest{Node: five, Period: time.Second})
+	_, err := b.other.reports.write(t.Context(), foreign)
 	require.NoError(t, err)
 	b.run()
 	watch := func(want ...plan.StatusRequest) (did bool, writes []string) {
-		writes = b.writes(func() {
-			var err error
-			did, err = b.Watch(t.Context(), want)
-			require.NoError(t, err)
-		})
+		writes = b.writes(func() { did = b.watch(want...) })
 		return did, writes
 	}
-	five, six := plan.StatusRequest{Node: "10.240.0.5", Period: 1500 * time.Millisecond}, plan.StatusRequest{Node: "10.240.0.6", Routes: true}
-	did, writes := watch(five, six)
+	plain, routed := plan.StatusRequest{Node: five, Period: 1500 * time.Millisecond}, plan.StatusRequest{Node: "10.240.0.6", Routes: true}
+	did, writes := watch(plain, routed)
 	require.True(t, did)
 	require.Equal(t, []string{"create caliconodestatuses/rrpool-10.240.0.5", "create caliconodestatuses/rrpool-10.240.0.6"}, writes)
-	require.EqualValues(t, 2, *b.report("10.240.0.5").Spec.UpdatePeriodSeconds)
+	require.EqualValues(t, 2, *b.report(five).Spec.UpdatePeriodSeconds)
 	require.EqualValues(t, 1, *b.report("10.240.0.6").Spec.UpdatePeriodSeconds)
 	require.Equal(t, []apiv3.NodeStatusClassType{"Agent", "BGP", "Routes"}, b.report("10.240.0.6").Spec.Classes)
 	require.Len(t, b.observe().Statuses, 2, "those of others are ignored")
-	did, writes = watch(six, five)
+	did, writes = watch(routed, plain)
 	require.False(t, did)
 	require.Empty(t, writes)
 
-	for _, node := range []string{five.Node, six.Node} {
+	for _, node := range []string{plain.Node, routed.Node} {
 		b.fill(node, func(s *apiv3.CalicoNodeStatusStatus) {
 			s.Agent.BIRDV4.State = apiv3.BGPDaemonStateReady
 			s.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26"}}
 		})
 	}
 	b.await("both reports", func(c plan.Cluster) bool {
-		return !c.Statuses[five.Node].Updated.IsZero() && c.Statuses[six.Node].HasRoutes && len(c.Statuses[six.Node].Routes) == 1
+		return !c.Statuses[plain.Node].Updated.IsZero() && c.Statuses[routed.Node].HasRoutes && len(c.Statuses[routed.Node].Routes) == 1
 	})
-	five.Period, six.Routes = time.Minute, false
-	generation := b.report(six.Node).Generation
-	_, writes = watch(five, six)
+	plain.Period, routed.Routes = time.Minute, false
+	generation := b.report(routed.Node).Generation
+	_, writes = watch(plain, routed)
 	writes = slices.DeleteFunc(writes, func(w string) bool { return strings.HasPrefix(w, "patch caliconodestatuses/status") })
 	require.Len(t, writes, 2)
-	require.False(t, isCleared(b.report(five.Node)), "another period does not spoil what is known")
-	require.True(t, isCleared(b.report(six.Node)), "stale routes are gone")
-	require.Greater(t, b.report(six.Node).Generation, generation)
+	require.False(t, isCleared(b.report(plain.Node)), "another period does not spoil what is known")
+	require.True(t, isCleared(b.report(routed.Node)), "stale routes are gone")
+	require.Greater(t, b.report(routed.Node).Generation, generation)
 
-	_, writes = watch(five)
+	_, writes = watch(plain)
 	require.Equal(t, []string{"delete caliconodestatuses/rrpool-10.240.0.6"}, writes)
 	_, writes = watch()
 	require.Equal(t, []string{"delete caliconodestatuses/rrpool-10.240.0.5"}, writes)
 	require.Empty(t, b.observe().Statuses)
-	_, err = b.other.reports.Get(t.Context(), "debug", options.GetOptions{})
+	_, err = b.other.reports.get(t.Context(), "debug")
 	require.NoError(t, err)
 }
 
 func TestAReportOfSomebodyElseUnderOurNameIsNotTouchedAndStopsNoOther(t *testing.T) {
 	b := newBench(t)
 	foreign := apiv3.NewCalicoNodeStatus()
-	foreign.Name, foreign.Spec = statusName("10.240.0.5"), reportSpec(plan.StatusRequest{Node: "10.240.0.5"})
-	_, err := b.other.reports.Create(t.Context(), foreign, options.SetOptions{})
+	foreign.Name, foreign.Spec = statusName(five), reportSpec(plan.StatusRequest{Node: five})
+	_, err := b.other.reports.write(t.Context(), foreign)
 	require.NoError(t, err)
 	b.run()
-	did, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Routes: true}, {Node: "10.240.0.6"}})
+	did, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: five, Routes: true}, {Node: "10.240.0.6"}})
 	var taken *NameTakenError
 	require.ErrorAs(t, err, &taken)
 	require.True(t, did)
-	require.Len(t, b.report("10.240.0.5").Spec.Classes, 2)
-	_, err = b.Apply(t.Context(), scope, plan.RefreshStatus{Node: "10.240.0.5"})
+	require.Len(t, b.report(five).Spec.Classes, 2)
+	_, err = b.Apply(t.Context(), scope, plan.RefreshStatus{Node: five})
 	require.ErrorAs(t, err, &taken)
 }
 
@@ -236,40 +231,39 @@ func TestAReporterThatWritesRegularlyIsRecognised(t *testing.T) {
 func TestARefreshClearsAReportOnce(t *testing.T) {
 	b := newBench(t).run()
 	b.clock.Move(time.Since(b.clock.Now()).Round(time.Second)) // to that of the apiserver, which dates objects
-	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
-	require.NoError(t, err)
-	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
+	b.apply(plan.RefreshStatus{Node: five}, false)
+	b.watch(plan.StatusRequest{Node: five, Period: time.Second})
+	b.apply(plan.RefreshStatus{Node: five}, false)
 	peers := []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.2", Type: apiv3.BGPPeerTypeNodePeer, State: apiv3.BGPSessionStateEstablished, Since: "12:00:00"}}
-	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
+	b.fill(five, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
 	first := b.clock.Now()
-	b.await("the report", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(first) })
+	b.await("the report", func(c plan.Cluster) bool { return c.Statuses[five].Updated.Equal(first) })
 
 	b.clock.Move(time.Minute)
 	refresh := []string{"update caliconodestatuses/rrpool-10.240.0.5"}
 	if group == GroupV3 {
 		refresh = append([]string{"patch caliconodestatuses/status/rrpool-10.240.0.5"}, refresh...) // first blank, then the question
 	}
-	require.Equal(t, refresh, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }))
-	cleared := b.observe().Statuses["10.240.0.5"]
+	require.Equal(t, refresh, b.writes(func() { b.apply(plan.RefreshStatus{Node: five}, true) }))
+	cleared := b.observe().Statuses[five]
 	require.True(t, b.clock.Now().Equal(cleared.Cleared))
 	require.Zero(t, cleared.Updated)
 	require.True(t, cleared.Sessions[0].Established, "what it said before is still known")
-	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }))
+	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: five}, false) }))
 	second := b.clock.Move(refreshAgain)
-	generation := b.report("10.240.0.5").Generation
-	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true) }), 1, "it stays blank: asked again")
-	require.Greater(t, b.report("10.240.0.5").Generation, generation)
-	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false) }), "and given time again")
+	generation := b.report(five).Generation
+	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: five}, true) }), 1, "it stays blank: asked again")
+	require.Greater(t, b.report(five).Generation, generation)
+	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: five}, false) }), "and given time again")
 	successor := b.adapter()
 	start(t, successor)
 	require.NoError(t, successor.WaitSynced(t.Context()))
 	after, err := successor.Observe(t.Context(), scope)
 	require.NoError(t, err)
-	require.WithinDuration(t, cleared.Cleared, after.Statuses["10.240.0.5"].Cleared, time.Second, "silent since the first question, not the last")
-	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
-	seen := b.await("the report again", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(second) })
-	require.True(t, seen.Statuses["10.240.0.5"].Sessions[0].Since.Equal(first))
+	require.WithinDuration(t, cleared.Cleared, after.Statuses[five].Cleared, time.Second, "silent since the first question, not the last")
+	b.fill(five, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
+	seen := b.await("the report again", func(c plan.Cluster) bool { return c.Statuses[five].Updated.Equal(second) })
+	require.True(t, seen.Statuses[five].Sessions[0].Since.Equal(first))
 
 	// A restart forgets what was proven, and nothing else.
 	b.stop()
@@ -277,25 +271,21 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	require.ErrorContains(t, err, "stopped")
 	b.Adapter = b.adapter()
 	b.run()
-	status := b.observe().Statuses["10.240.0.5"]
+	status := b.observe().Statuses[five]
 	require.Zero(t, status.Updated)
 	require.True(t, status.Sessions[0].Established)
 	require.Zero(t, status.Sessions[0].Since)
 	third := b.clock.Move(time.Minute)
-	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, true)
-	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
-	seen = b.await("a proof", func(c plan.Cluster) bool { return c.Statuses["10.240.0.5"].Updated.Equal(third) })
-	require.True(t, seen.Statuses["10.240.0.5"].Sessions[0].Since.Equal(third))
+	b.apply(plan.RefreshStatus{Node: five}, true)
+	b.fill(five, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4 = peers })
+	seen = b.await("a proof", func(c plan.Cluster) bool { return c.Statuses[five].Updated.Equal(third) })
+	require.True(t, seen.Statuses[five].Sessions[0].Since.Equal(third))
 }
 
 // A watch that lags behind has not brought an answer yet, which the API has.
 func TestAnAnswerOnItsWayIsNotLost(t *testing.T) {
 	b := newBench(t).run()
 	want, name := plan.StatusRequest{Node: five, Period: time.Second}, statusName(five)
-	watch := func() {
-		_, err := b.Watch(t.Context(), []plan.StatusRequest{want})
-		require.NoError(t, err)
-	}
 	answer := func() *report {
 		b.fill(five, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })
 		b.await("the answer", func(c plan.Cluster) bool { return c.Statuses[five].Updated.Equal(b.clock.Now()) })
@@ -312,7 +302,7 @@ func TestAnAnswerOnItsWayIsNotLost(t *testing.T) {
 		b.store.statuses[name] = blank
 		return out
 	}
-	watch()
+	b.watch(want)
 	answer()
 
 	late := answerLate()
@@ -323,35 +313,31 @@ func TestAnAnswerOnItsWayIsNotLost(t *testing.T) {
 
 	answerLate()
 	want.Routes = true
-	watch()
+	b.watch(want)
 	require.True(t, isCleared(b.report(five)), "it is not what is asked for any more")
 	require.True(t, b.clock.Now().Equal(b.observe().Statuses[five].Cleared), "silent since now, not since what it has answered")
 }
 
 func TestAReportThatWeFindIsNoProof(t *testing.T) {
 	b := newBench(t).run()
-	want := []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}}
-	_, err := b.Watch(t.Context(), want)
-	require.NoError(t, err)
-	b.fill("10.240.0.5", func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })
-	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses["10.240.0.5"].Updated.IsZero() })
+	want := plan.StatusRequest{Node: five, Period: time.Second}
+	b.watch(want)
+	b.fill(five, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.NumberEstablishedV4 = 1 })
+	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses[five].Updated.IsZero() })
 
 	// A watch that lags behind has not brought the object, which may be of any age.
-	b.store.forget(apiv3.KindCalicoNodeStatus, statusName("10.240.0.5"))
-	did, err := b.Watch(t.Context(), want)
-	require.NoError(t, err)
-	require.False(t, did)
-	seen, ok := b.observe().Statuses["10.240.0.5"]
+	b.store.forget(apiv3.KindCalicoNodeStatus, statusName(five))
+	require.False(t, b.watch(want))
+	seen, ok := b.observe().Statuses[five]
 	require.True(t, ok)
 	require.Zero(t, seen.Updated)
 }
 
 func TestAFailedWriteOfAReportChangesNothingThatIsKnown(t *testing.T) {
 	b := newBench(t).run()
-	want := plan.StatusRequest{Node: "10.240.0.5", Period: time.Minute, Routes: true}
-	b.node("10.240.0.5", nil)
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{want})
-	require.NoError(t, err)
+	want := plan.StatusRequest{Node: five, Period: time.Minute, Routes: true}
+	b.node(five, nil)
+	b.watch(want)
 	b.fill(want.Node, func(s *apiv3.CalicoNodeStatusStatus) {
 		s.Agent.BIRDV4.State = apiv3.BGPDaemonStateReady
 		s.BGP.NumberEstablishedV4 = 1
@@ -363,23 +349,20 @@ func TestAFailedWriteOfAReportChangesNothingThatIsKnown(t *testing.T) {
 	b.await("the report", func(c plan.Cluster) bool { return !c.Statuses[want.Node].Updated.IsZero() })
 	require.Zero(t, b.observe().Statuses[want.Node].Waiting)
 
-	permit := b.permit
-	b.permit = func(context.Context) error { return errors.New("refused once") }
+	permit := b.cfg.Permit
+	b.cfg.Permit = func(context.Context) error { return errors.New("refused once") }
 	want.Routes = false
 	hold := func(v bool) { b.store.mu.Lock(); b.store.stopped = v; b.store.mu.Unlock() }
 	hold(true) // the watch is slower than we are
 	b.fill(want.Node, func(s *apiv3.CalicoNodeStatusStatus) { s.BGP.PeersV4[0].Since = "12:00:01" })
-	_, err = b.putReport(t.Context(), statusName(want.Node), want)
+	_, err := b.putReport(t.Context(), statusName(want.Node), want)
 	require.Error(t, err)
 	live := b.report(want.Node)
 	hold(false)
 	key := model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: live.Name}
 	b.store.OnUpdates([]api.Update{{KVPair: model.KVPair{Key: key, Value: live, Revision: live.ResourceVersion}}}) // now it brings it
-	b.permit = permit
+	b.cfg.Permit = permit
 
-	after := b.observe().Statuses[want.Node]
-	did, err := b.Watch(t.Context(), []plan.StatusRequest{want})
-	require.NoError(t, err)
-	require.Zero(t, after.Waiting, "sessions seem to wait")
-	require.True(t, did, "the report is never corrected")
+	require.Zero(t, b.observe().Statuses[want.Node].Waiting, "sessions seem to wait")
+	require.True(t, b.watch(want), "the report is never corrected")
 }

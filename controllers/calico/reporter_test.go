@@ -10,10 +10,8 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/syncersv1/nodestatussyncer"
-	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/projectcalico/calico/node/pkg/status"
 	populator "github.com/projectcalico/calico/node/pkg/status/populators"
 	"github.com/stretchr/testify/require"
@@ -47,17 +45,12 @@ func (routes) Populate(s *apiv3.CalicoNodeStatus) error {
 // calicoNode runs the reporter of a real calico-node for one node.
 func calicoNode(b *bench, node string) *bird {
 	b.t.Helper()
-	kubeconfig, err := inlineKubeconfig(b.plane.AdminConfig())
-	require.NoError(b.t, err)
-	spec := apiconfig.NewCalicoAPIConfig()
-	spec.Spec.DatastoreType, spec.Spec.KubeconfigInline = apiconfig.Kubernetes, kubeconfig
-	client, err := clientv3.New(*spec)
-	require.NoError(b.t, err)
+	client := calicoctl(b.t, b.plane)
 	f := &bird{}
 	reporter := status.NewNodeStatusReporter(node, nil, client, status.PopulatorRegistry{
 		populator.IPFamilyV4: {apiv3.NodeStatusClassTypeBGP: f, apiv3.NodeStatusClassTypeRoutes: routes{}},
 	})
-	syncer := nodestatussyncer.New(b.other.backend, reporter)
+	syncer := nodestatussyncer.New(client.(interface{ Backend() api.Client }).Backend(), reporter)
 	go reporter.Run()
 	syncer.Start()
 	b.t.Cleanup(func() {
@@ -77,10 +70,9 @@ func askedAgain(t *testing.T, f *bird) {
 func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 	onlyV1(t) // the reporter of this version does not know the other
 	b := newBench(t).run()
-	f := calicoNode(b, "10.240.0.5")
-	want := plan.StatusRequest{Node: "10.240.0.5", Period: 24 * time.Hour}
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{want})
-	require.NoError(t, err)
+	f := calicoNode(b, five)
+	want := plan.StatusRequest{Node: five, Period: 24 * time.Hour}
+	b.watch(want)
 	first := b.clock.Now()
 	b.await("the first report", func(c plan.Cluster) bool { return c.Statuses[want.Node].Updated.Equal(first) })
 
@@ -93,12 +85,10 @@ func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 
 	// Classes and period that are changed later reach the reporter as well.
 	want.Routes = true
-	_, err = b.Watch(t.Context(), []plan.StatusRequest{want})
-	require.NoError(t, err)
+	b.watch(want)
 	b.await("routes", func(c plan.Cluster) bool { return len(c.Statuses[want.Node].Routes) == 1 })
 	want.Period, want.Routes = time.Second, false
-	_, err = b.Watch(t.Context(), []plan.StatusRequest{want})
-	require.NoError(t, err)
+	b.watch(want)
 	b.await("no routes", func(c plan.Cluster) bool {
 		return !c.Statuses[want.Node].HasRoutes && !c.Statuses[want.Node].Updated.IsZero()
 	})
@@ -109,18 +99,17 @@ func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *testing.T) {
 	onlyV1(t) // the reporter of this version does not know the other
 	b := newBench(t).run()
-	f := calicoNode(b, "10.240.0.5")
-	_, err := b.Watch(t.Context(), []plan.StatusRequest{{Node: "10.240.0.5", Period: time.Second}})
-	require.NoError(t, err)
-	b.await("the first report", func(c plan.Cluster) bool { return !c.Statuses["10.240.0.5"].Updated.IsZero() })
+	f := calicoNode(b, five)
+	b.watch(plan.StatusRequest{Node: five, Period: time.Second})
+	b.await("the first report", func(c plan.Cluster) bool { return !c.Statuses[five].Updated.IsZero() })
 	askedAgain(t, f)
 
-	o := b.report("10.240.0.5")
+	o := b.report(five)
 	o.Status = apiv3.CalicoNodeStatusStatus{}
-	_, err = b.other.reports.Update(t.Context(), o, options.SetOptions{})
+	_, err := b.other.reports.write(t.Context(), o)
 	require.NoError(t, err)
 	askedAgain(t, f)
-	require.True(t, isCleared(b.report("10.240.0.5")), "if this fails, Calico has changed and bump is no longer needed")
+	require.True(t, isCleared(b.report(five)), "if this fails, Calico has changed and bump is no longer needed")
 
-	b.apply(plan.RefreshStatus{Node: "10.240.0.5"}, false)
+	b.apply(plan.RefreshStatus{Node: five}, false)
 }

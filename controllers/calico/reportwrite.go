@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -93,7 +92,7 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 		o := apiv3.NewCalicoNodeStatus()
 		o.Name, o.Spec = name, reportSpec(w)
 		o.Labels = map[string]string{managedByLabel: managedByValue, reportLabel: "true"}
-		return a.writeReport(ctx, o, true, a.calico.reports.Create)
+		return a.writeReport(ctx, o, true)
 	}
 	a.store.put(have.DeepCopy()) // an answer that has not arrived yet must be known before it is overwritten
 	spec := reportSpec(w)
@@ -106,16 +105,16 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 		have.Status = apiv3.CalicoNodeStatusStatus{}
 	}
 	have.Spec = spec
-	return a.writeReport(ctx, have, clears, a.calico.reports.Update)
+	return a.writeReport(ctx, have, clears)
 }
 
 // writeReport writes a status object so that the reporter looks at it. It ignores every version of an object whose
-// generation it has seen, or before Calico 3.31 whose spec it has seen, so the classes change their order. libcalico-go
-// does not count generations: it stores the number that it is given. The clock keeps the number growing when an object
+// generation it has seen, or before Calico 3.31 whose spec it has seen, so the classes change their order. In the
+// first group generations are not counted: the number that is written is stored. The clock keeps the number growing when an object
 // is deleted and created again. It is taken by writes that leave the report blank and find it otherwise: see clearedAt.
 // In the second group the apiserver counts, but only what changes the spec, and the time is an annotation.
-func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool, do writer[*apiv3.CalicoNodeStatus]) (bool, error) {
-	err := a.permit(ctx)
+func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool) (bool, error) {
+	err := a.cfg.Permit(ctx)
 	if err == nil && clears && o.ResourceVersion != "" {
 		err = a.clearStatus(ctx, o)
 	}
@@ -123,24 +122,28 @@ func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, cl
 		return false, err
 	}
 	a.renew(o, clears)
-	out, err := written(ctx, a.store, o, do)
-	if err == nil && clears && !isCleared(out) && !a.statusSubresource.Swap(true) {
-		return a.writeReport(ctx, out.DeepCopy(), true, a.calico.reports.Update) // the CRD is of Calico 3.33 or newer
+	out, err := a.calico.reports.write(ctx, o)
+	if err != nil {
+		return false, err
 	}
-	return err == nil, err
+	a.store.put(out)
+	if clears && !isCleared(out) && !a.statusSubresource.Swap(true) {
+		return a.writeReport(ctx, out.DeepCopy(), true) // the CRD is of Calico 3.33 or newer
+	}
+	return true, nil
 }
 
 // renew makes a version of a status object that the reporter has not seen.
 func (a *Adapter) renew(o *apiv3.CalicoNodeStatus, clears bool) {
 	o.Generation++
 	if clears {
-		o.Generation = max(o.Generation, a.now().Unix())
+		o.Generation = max(o.Generation, a.cfg.Now().Unix())
 	}
 	if o.ResourceVersion != "" {
 		slices.Reverse(o.Spec.Classes)
 	}
 	if clears && a.group == GroupV3 {
-		metav1.SetMetaDataAnnotation(&o.ObjectMeta, clearedAnnotation, rfc3339(a.now()))
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, clearedAnnotation, rfc3339(a.cfg.Now()))
 	}
 }
 
@@ -152,7 +155,7 @@ func (a *Adapter) clearStatus(ctx context.Context, o *apiv3.CalicoNodeStatus) er
 	}
 	raw := a.custom(apiv3.KindCalicoNodeStatus, o.Name)
 	body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":null}`, o.ResourceVersion)
-	err := a.writer.Status().Patch(ctx, raw, client.RawPatch(types.MergePatchType, []byte(body)))
+	err := a.cfg.Writer.Status().Patch(ctx, raw, client.RawPatch(types.MergePatchType, []byte(body)))
 	if apierrors.IsNotFound(err) {
 		a.statusSubresource.Store(false)
 		return nil
@@ -165,16 +168,10 @@ func (a *Adapter) clearStatus(ctx context.Context, o *apiv3.CalicoNodeStatus) er
 }
 
 func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (bool, error) {
-	if err := a.permit(ctx); err != nil {
+	if err := a.cfg.Permit(ctx); err != nil {
 		return false, err
 	}
-	name, uid := o.Name, o.UID
-	_, err := a.calico.reports.Delete(ctx, name, options.DeleteOptions{UID: &uid})
-	if err != nil && !isMissing(err) {
-		return false, fmt.Errorf("deleting CalicoNodeStatus %q: %w", name, err)
-	}
-	a.store.forget(apiv3.KindCalicoNodeStatus, name)
-	return err == nil, nil
+	return a.delete(ctx, o, client.Preconditions{UID: ptr.To(o.UID)})
 }
 
 // refreshAgain is how long a cleared report may stay blank before the reporter is
@@ -196,13 +193,13 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 	}
 	clears := !isCleared(have)
 	have.Status = apiv3.CalicoNodeStatusStatus{}
-	return a.writeReport(ctx, have, clears, a.calico.reports.Update)
+	return a.writeReport(ctx, have, clears)
 }
 
 // liveReport reads a status object past any cache, nil when there is none.
 func (a *Adapter) liveReport(ctx context.Context, name string) (*apiv3.CalicoNodeStatus, error) {
-	o, err := a.calico.reports.Get(ctx, name, options.GetOptions{})
-	if isMissing(err) {
+	o, err := a.calico.reports.get(ctx, name)
+	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,17 +131,13 @@ func (s *store) freeze(why string) {
 	}
 }
 
-// pools are those of which it was last read who programs their routes.
-func (s *store) pools() []plan.PoolRoutes {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.routes.Pools
-}
-
-// setRoutes sets who programs routes.
+// setRoutes sets who programs routes. Of the pools the last answer counts until there is another.
 func (s *store) setRoutes(routes plan.Routes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if routes.Unknown != "" {
+		routes.Pools = s.routes.Pools
+	}
 	if !reflect.DeepEqual(s.routes, routes) {
 		s.routes = routes
 		s.signal()
@@ -309,17 +306,17 @@ func (s *store) upsert(object any, found bool) bool {
 		return s.upsertReport(o, found)
 	case *apiv3.ClusterInformation:
 		s.lock(o)
-	case *libapiv3.BlockAffinity:
+	case *unstructured.Unstructured:
 		s.announce(o)
 	}
 	return true
 }
 
 // announce does not signal: blocks come and go with pods, and no step waits for one.
-func (s *store) announce(o *libapiv3.BlockAffinity) {
-	delete(s.blocks, o.Name)
+func (s *store) announce(o *unstructured.Unstructured) {
+	delete(s.blocks, o.GetName())
 	if b, ok := blockOf(o); ok {
-		s.blocks[o.Name] = b
+		s.blocks[o.GetName()] = b
 	}
 }
 
@@ -402,8 +399,9 @@ func (s *source) List(ctx context.Context, list model.ListInterface, _ string) (
 	kind := kindOf(list)
 	switch {
 	case ctx.Err() != nil:
-	case isMissing(err), err == nil && uninstalled(found):
+	case apierrors.IsNotFound(err):
 		s.store.setWatchStatus(kind, true, nil)
+		return &model.KVPairList{}, nil
 	case err != nil:
 		s.store.setWatchStatus(kind, false, err)
 	default:
@@ -431,10 +429,4 @@ func (s *source) Watch(ctx context.Context, list model.ListInterface, options ap
 func kindOf(list model.ListInterface) string {
 	options, _ := list.(model.ResourceListOptions)
 	return options.Kind
-}
-
-// uninstalled distinguishes a kind that the API does not know from one without objects:
-// libcalico-go hides the error, and the list has no revision.
-func uninstalled(found *model.KVPairList) bool {
-	return len(found.KVPairs) == 0 && (found.Revision == "" || found.Revision == "0")
 }

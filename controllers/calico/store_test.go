@@ -127,18 +127,3 @@ func TestWhatIsNoReportOfOursIsNeitherKeptNorSignaled(t *testing.T) {
 	require.Nil(t, s.config)
 	require.Empty(t, s.changes)
 }
-
-func TestAnEmptyKindIsNotAMissingOne(t *testing.T) {
-	backend := &scripted{}
-	s := newStore(time.Now)
-	options := model.ResourceListOptions{Kind: apiv3.KindBGPPeer}
-	for _, c := range []struct {
-		revision string
-		missing  bool
-	}{{"", true}, {"17", false}, {"0", true}} {
-		backend.list = &model.KVPairList{Revision: c.revision}
-		_, err := (&source{Client: backend, store: s}).List(t.Context(), options, "")
-		require.NoError(t, err)
-		require.Equal(t, c.missing, s.watchStatus(apiv3.KindBGPPeer).missing, "revision %q", c.revision)
-	}
-}

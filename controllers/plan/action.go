@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -71,6 +73,40 @@ type PoolSpec struct {
 	Retire, Replace []string
 }
 
+// PutFilter creates the BGPFilter of a ClusterPeering, or makes it equal to this.
+type PutFilter struct {
+	Name, Peering string
+	Filter        PeeringFilter
+}
+
+// PutIPPool creates the disabled IPPool by which a ClusterPeering lets routes to a range be passed on to all nodes.
+type PutIPPool struct {
+	Name, Peering string
+	CIDR          netip.Prefix
+}
+
+// DeletePeeringObject deletes a BGPFilter or an IPPool of a ClusterPeering. One that is not is left alone.
+type DeletePeeringObject struct{ Kind, Name, Peering string }
+
+// AnnounceServices makes the ranges of service addresses that Calico announces for ClusterPeerings exactly these. What
+// others have written there stays.
+type AnnounceServices struct{ CIDRs []netip.Prefix }
+
+// PeeringFilter is what a ClusterPeering lets in and out: what lies in these ranges, and nothing else.
+type PeeringFilter struct {
+	Import []netip.Prefix
+	// Pods and Services are let out. All nodes announce the range of services, and a reflector tells of it for itself only.
+	Pods, Services []netip.Prefix
+	// Withhold are other ranges that a node announces.
+	Withhold []netip.Prefix
+}
+
+// Equal reports whether both let the same through.
+func (f PeeringFilter) Equal(o PeeringFilter) bool {
+	return slices.Equal(f.Import, o.Import) && slices.Equal(f.Pods, o.Pods) && slices.Equal(f.Services, o.Services) &&
+		slices.Equal(f.Withhold, o.Withhold)
+}
+
 func (a SetReflector) String() string {
 	s := fmt.Sprintf("make node %s a route reflector with cluster ID %s", a.Node, a.ClusterID)
 	if a.Slot != "" {
@@ -92,10 +128,17 @@ func (a ClearReflector) String() string {
 
 func (a PutPeer) String() string       { return fmt.Sprintf("write BGPPeer %s", a.Peer.Name) }
 func (a DeletePeer) String() string    { return fmt.Sprintf("delete BGPPeer %s", a.Name) }
+func (a PutFilter) String() string     { return fmt.Sprintf("write BGPFilter %s", a.Name) }
+func (a PutIPPool) String() string     { return fmt.Sprintf("write IPPool %s for %s", a.Name, a.CIDR) }
 func (DisableMesh) String() string     { return "switch the node-to-node mesh off" }
 func (RestoreMesh) String() string     { return "switch the node-to-node mesh on" }
 func (ForgetMesh) String() string      { return "remove what was kept on the BGPConfiguration" }
 func (a RefreshStatus) String() string { return fmt.Sprintf("ask node %s for a new status", a.Node) }
+
+func (a DeletePeeringObject) String() string { return fmt.Sprintf("delete %s %s", a.Kind, a.Name) }
+func (a AnnounceServices) String() string {
+	return fmt.Sprintf("announce the service addresses %v", a.CIDRs)
+}
 
 func (a CordonNode) String() string   { return fmt.Sprintf("cordon node %s", a.Node) }
 func (a UncordonNode) String() string { return fmt.Sprintf("uncordon node %s", a.Node) }

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -48,6 +49,19 @@ type Problem struct {
 	Reason string `json:"reason"`
 	// Message says what is wrong, with the value found, and what to do about it.
 	Message string `json:"message"`
+}
+
+// Problemf makes a problem with a message in the form of fmt.Sprintf.
+func Problemf(reason, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// ProblemIf is the same of a problem that was found, else nil.
+func ProblemIf(found bool, reason, format string, args ...any) *Problem {
+	if !found {
+		return nil
+	}
+	return Problemf(reason, format, args...)
 }
 
 // Node is one cluster node.
@@ -141,6 +155,13 @@ func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
 // CordonedByOthers reports whether the node is cordoned, and not by us: a person may be at work on it.
 func (n Node) CordonedByOthers() bool { return n.Cordoned && !n.CordonedByUs }
 
+// Common gives the addresses of b in the families that a has too.
+func Common(a, b Node) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(b.Addresses), func(addr netip.Addr) bool {
+		return !slices.ContainsFunc(a.Addresses, func(x netip.Addr) bool { return x.Is4() == addr.Is4() })
+	})
+}
+
 // LacksTaint reports whether the node's taints were read and this one, written as they are, is not among them.
 func (n Node) LacksTaint(taint string) bool {
 	return n.Taints != nil && !slices.Contains(n.Taints, taint)
@@ -201,8 +222,10 @@ func (b BGPConfig) MeshOn() bool { return b.Mesh.Enabled == nil || *b.Mesh.Enabl
 // Peer is a BGPPeer.
 type Peer struct {
 	Name string
-	// Owned: it carries our managed-by label.
+	// Owned: it carries our managed-by label, and is not of a ClusterPeering.
 	Owned bool
+	// Peering is the ClusterPeering that it was written for, "" for none.
+	Peering string
 	// Written is when we last wrote it, zero for those of others.
 	Written      time.Time
 	Node         string
@@ -215,6 +238,10 @@ type Peer struct {
 	MaxRestartTime *time.Duration
 	// Manual is reversePeering Manual: Calico adds no other side by itself.
 	Manual bool
+	// Filters are the names of the BGPFilters.
+	Filters []string
+	// KeepNextHop: what is passed on keeps its next hop. In iBGP it always does.
+	KeepNextHop bool
 	// Extra is the canonical JSON of every other field that is set, "" for none.
 	// Ours have none, so anything here is an edit by others.
 	Extra string

@@ -4,7 +4,7 @@ import "reflect"
 
 // SamePeer reports whether two BGPPeers render the same sessions.
 func SamePeer(a, b Peer) bool {
-	b.Name, b.Owned, b.Written = a.Name, a.Owned, a.Written
+	b.Name, b.Owned, b.Peering, b.Written = a.Name, a.Owned, a.Peering, a.Written
 	return reflect.DeepEqual(a, b)
 }
 

@@ -9,6 +9,8 @@ import (
 type Routes struct {
 	// Pools are the IPPools that are enabled for workloads.
 	Pools []PoolRoutes
+	// Plain is the same for an IPPool without encapsulation, such as those of ClusterPeerings.
+	Plain PoolRoutes
 	// Unknown is why the last attempt to read it failed, "" where it did not.
 	Unknown string
 }

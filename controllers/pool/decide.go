@@ -36,7 +36,8 @@ func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 		r.lookAtPods(ctx, s)
 		return nil
 	}
-	if s.disconnected != nil || urgent(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s), poolSpec(s, listed(s), nil)) {
+	given := plan.PoolSpec{Zones: s.object.Spec.Provider.IKS.Zones} // what the spec alone says of the pool
+	if s.disconnected != nil || urgent(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s), poolSpec(s, given, nil)) {
 		return nil
 	}
 	// The answer may have taken half a minute: reflectors that died meanwhile must be seen.
@@ -185,7 +186,7 @@ func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	clients, zones := clientsOf(s), poolZones(s, known)
 	perZone, err := sizePerZone(spec.Sizing, clients, len(zones), known)
 	if err != nil {
-		return d, problemf(ReasonSizingInvalid, "%v", err)
+		return d, plan.Problemf(ReasonSizingInvalid, "%v", err)
 	}
 	topo, perZone, problem, serious := shape(s, known, clients, zones, perZone)
 	if serious {
@@ -257,9 +258,6 @@ func poolZones(s *Scope, known *cloud.Pool) []string {
 	return slices.DeleteFunc(plan.Zones(s.Cluster.Nodes, plan.Node.SpeaksBGP), func(zone string) bool { return zone == "" })
 }
 
-// listed is the wanted pool as far as the spec alone decides it.
-func listed(s *Scope) plan.PoolSpec { return plan.PoolSpec{Zones: s.object.Spec.Provider.IKS.Zones} }
-
 // poolSpec is the provider's view of the wanted pool; known is the one that exists. Existing nodes are as they are.
 func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 	if s.inPlace() {
@@ -300,17 +298,13 @@ func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 }
 
 // kindNow is the topology that the reflectors have: on the way from one to another, the larger one.
-func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
-	order := []v1alpha1.TopologyType{
-		"", v1alpha1.TopologySingle, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy,
-	}
-	largest := 0
-	for _, n := range nodes {
-		if n.Marked && n.RoleLabel {
-			largest = max(largest, slices.Index(order, topology.KindOf(n.Slot)))
+func kindNow(nodes []plan.Node) (largest v1alpha1.TopologyType) {
+	for _, kind := range []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy} {
+		if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Marked && n.RoleLabel && topology.KindOf(n.Slot) == kind }) {
+			largest = kind
 		}
 	}
-	return order[largest]
+	return largest
 }
 
 // shape turns the wanted number of reflectors per zone into what the topology takes. A reflector that comes to
@@ -318,7 +312,7 @@ func kindNow(nodes []plan.Node) v1alpha1.TopologyType {
 func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
 	spec = topology.Read(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
 	if kind := spec.Kind; s.inPlace() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
-		return spec, perZone, problemf(ReasonTopologyNotSupported, "spec.topology.type: %s needs nodes that do nothing but reflect "+
+		return spec, perZone, plan.Problemf(ReasonTopologyNotSupported, "spec.topology.type: %s needs nodes that do nothing but reflect "+
 			"(spec.provider.type: IKS), and here existing nodes reflect, which run workloads as well: use Single", kind), true
 	}
 	if s.inPlace() {
@@ -342,7 +336,7 @@ func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, per
 
 // BeyondMax refuses a topology that takes more reflectors than spec.sizing.max.
 func BeyondMax(kind v1alpha1.TopologyType, limit, total, clients, zones int) *plan.Problem {
-	return problemf(ReasonSizingInvalid,
+	return plan.Problemf(ReasonSizingInvalid,
 		"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
 		limit, kind, total, clients, zones, total)
 }

@@ -34,26 +34,11 @@ func TestAKeyDoesNotPrintItself(t *testing.T) {
 }
 
 func TestIdentityOfNodes(t *testing.T) {
-	for name, tc := range map[string]struct{ providerID, worker, cluster string }{
-		"IBM's form":              {"ibm://acc///c1/w1", "w1", "c1"},
-		"another cloud":           {"aws:///zone/i-1", "", ""},
-		"none":                    {"", "", ""},
-		"too short to be trusted": {"ibm://w1", "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.worker, workerID(plan.Node{ProviderID: tc.providerID}))
-			require.Equal(t, tc.cluster, ProviderClusterID(tc.providerID))
-		})
+	for providerID, want := range map[string]string{"ibm://acc///c1/w1": "c1 w1", "aws:///zone/i-1": " ", "": " ", "ibm://w1": " "} {
+		require.Equal(t, want, ProviderClusterID(providerID)+" "+workerID(plan.Node{ProviderID: providerID}))
 	}
 	labelled := plan.Node{ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{workerIDLabel: "w2"}}
 	require.Equal(t, "w2", workerID(labelled))
-}
-
-func TestOfAutoAndIBM(t *testing.T) {
-	mixed := []plan.Node{{ProviderID: ""}, {ProviderID: "ibm://a///c/w"}}
-	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderAuto, mixed))
-	require.Equal(t, v1alpha1.ProviderExistingNodes, resolve(v1alpha1.ProviderAuto, mixed[:1]))
-	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderIKS, nil))
 }
 
 func nodes(ready, down int) []plan.Node {
@@ -64,6 +49,14 @@ func nodes(ready, down int) []plan.Node {
 		})
 	}
 	return out
+}
+
+// A node without a providerID does not make a cluster of IBM Cloud another.
+func TestAutoIsIKSWhereAnyNodeIsOfIBM(t *testing.T) {
+	mixed := []plan.Node{{ProviderID: ""}, {ProviderID: "ibm://a///c/w"}}
+	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderAuto, mixed))
+	require.Equal(t, v1alpha1.ProviderExistingNodes, resolve(v1alpha1.ProviderAuto, mixed[:1]))
+	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderIKS, nil))
 }
 
 func TestAnOutageDoesNotShrinkThePool(t *testing.T) {
@@ -234,6 +227,10 @@ func TestEventsDifferInMoreThanTheNote(t *testing.T) {
 	require.Equal(t, "created pool route-reflectors", poolChanged("created pool route-reflectors").action)
 	require.LessOrEqual(t, len(poolChanged(strings.Repeat("größe ", 99)).action), maxAction)
 	require.Zero(t, actionEvent(plan.RefreshStatus{Node: "a"}, step), "asking is not changing")
+	first, second := plan.SetRack{Node: "a", Rack: "1"}, plan.SetRack{Node: "b", Rack: "2"}
+	step.Actions = []plan.Action{first, second}
+	require.Contains(t, actionEvent(first, step).note, "on 2 clients, of which the first is a: r")
+	require.Zero(t, actionEvent(second, step), "one event is for all racks of a step")
 }
 
 // A cluster that is autoscaled around a threshold must not buy and return
@@ -324,13 +321,6 @@ func withReflector(slot string) func(*Scope) {
 	return func(s *Scope) {
 		s.Cluster.Nodes = append(s.Cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Slot: slot, ClusterID: "244.0.0.1", Pooled: true})
 	}
-}
-
-func TestOneEventIsForAllRacksOfAStep(t *testing.T) {
-	a, b := plan.SetRack{Node: "a", Rack: "1"}, plan.SetRack{Node: "b", Rack: "2"}
-	step := rollout.Step{Name: "LabelRacks", Reason: "because", Actions: []plan.Action{a, b}}
-	require.Contains(t, actionEvent(a, step).note, "on 2 clients, of which the first is a: because")
-	require.Zero(t, actionEvent(b, step))
 }
 
 type signalsForTest struct {

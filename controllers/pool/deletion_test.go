@@ -38,21 +38,21 @@ func TestAPausedObjectIsProtectedWhereThereIsSomethingToRestore(t *testing.T) {
 }
 
 func TestDeletionRestoresTheMeshFirst(t *testing.T) {
-	restore := rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}
+	restoring := func(o rollout.Observed, _ rollout.Desired) rollout.Step {
+		if !o.BGP.MeshOn() {
+			return rollout.Step{Name: "RestoreMesh", Actions: []plan.Action{plan.RestoreMesh{}}}
+		}
+		return steady
+	}
 	setup := func(t *testing.T, policy v1alpha1.DeletionPolicy) *environment {
 		t.Helper()
 		e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = policy })
 		e.cloud.pool = cloud.Pool{Exists: true, Owned: true}
 		e.calico.cluster.BGP.Mesh.Enabled = ptr.To(false)
-		e.script = func(o rollout.Observed, d rollout.Desired) rollout.Step {
-			require.Equal(t, v1alpha1.ModeFullMesh, d.Mode)
-			if !o.BGP.MeshOn() {
-				return restore
-			}
-			return steady
-		}
+		e.script = restoring
 		e.delete()
 		require.NoError(t, e.reconcile())
+		require.Equal(t, v1alpha1.ModeFullMesh, e.wanted.Mode)
 		require.Equal(t, []string{"switch the node-to-node mesh on"}, e.calico.applied)
 		require.Zero(t, e.cloud.deleted, "the mesh comes first")
 		require.Zero(t, e.cloud.observed, "the mesh does not wait for the cloud")
@@ -73,11 +73,9 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 		require.False(t, e.gone())
 		require.Equal(t, "DeletePool", e.object().Status.Step.Name)
 		require.Equal(t, []string{"workers to go"}, e.object().Status.Step.WaitingFor)
-		e.clock = e.clock.Add(time.Minute)
-		e.settle(1)
+		e.after(time.Minute)
 		require.False(t, e.gone())
-		e.clock = e.clock.Add(time.Minute)
-		require.NoError(t, e.reconcile())
+		e.after(time.Minute)
 		require.True(t, e.gone())
 		require.Equal(t, 3, e.cloud.deleted)
 	})
@@ -92,8 +90,7 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 		e.expect("ProviderReady False CloudUnavailable", "Ready False CloudUnavailable")
 		require.Contains(t, e.object().Status.Step.WaitingFor[0], "Retain")
 		e.cloud.deleteErr = nil
-		e.clock = e.clock.Add(10 * time.Minute)
-		require.NoError(t, e.reconcile())
+		e.after(10 * time.Minute)
 		require.True(t, e.gone())
 	})
 	t.Run("Delete leaves alone what is not ours", func(t *testing.T) {
@@ -107,12 +104,7 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 		e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete })
 		require.NoError(t, e.client.Delete(t.Context(), secret("")))
 		e.calico.cluster.BGP.Mesh.Enabled = ptr.To(false)
-		e.script = func(o rollout.Observed, _ rollout.Desired) rollout.Step {
-			if !o.BGP.MeshOn() {
-				return restore
-			}
-			return steady
-		}
+		e.script = restoring
 		e.delete()
 		e.settle(3)
 		require.Equal(t, []string{"switch the node-to-node mesh on"}, e.calico.applied)

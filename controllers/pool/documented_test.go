@@ -19,18 +19,15 @@ import (
 var (
 	spelled = map[string][]string{
 		"../../config/api/v1alpha1": {`Condition\w+ += "(\w+)"`},
-		".": {
-			`condition\(metav1\.Condition\w+, "(\w+)"`, `reason, message := "(\w+)"`, `Step\w+ += "(\w+)"`,
-			`rollout\.Step\{\s*Name: "(\w+)"`,
-		},
-		"../plan/rollout": {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster) += "(\w+)"`},
+		".":                         {`condition\(metav1\.Condition\w+, "(\w+)"`, `Step\w+ += "(\w+)"`, `rollout\.Step\{\s*Name: "(\w+)"`},
+		"../plan/rollout":           {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster) += "(\w+)"`},
 	}
 	problems = map[string][]string{
 		"../../cloud":      {`Kind = "(\w+)"`},
 		".":                {`Reason\w+ += "(\w+)"`},
 		"../calico":        {`Reason\w+ += "(\w+)"`},
 		"../plan/topology": {`Reason\w+ += "(\w+)"`},
-		"../plan/rollout":  {`Problem\{Reason: "(\w+)"`},
+		"../plan/rollout":  {`plan\.Problem(?:If|f)\([^"\n]*"(\w+)"`},
 	}
 )
 

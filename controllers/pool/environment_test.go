@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +31,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
@@ -331,6 +333,13 @@ func (e *environment) settle(n int) {
 	}
 }
 
+// after reconciles once, that much later.
+func (e *environment) after(d time.Duration) {
+	e.Helper()
+	e.clock = e.clock.Add(d)
+	require.NoError(e, e.reconcile())
+}
+
 func (e *environment) object() *v1alpha1.RouteReflectorPool {
 	e.Helper()
 	object := &v1alpha1.RouteReflectorPool{}
@@ -380,22 +389,26 @@ func (e *environment) gone() bool {
 }
 
 func defaultObject() *v1alpha1.RouteReflectorPool {
-	return &v1alpha1.RouteReflectorPool{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName, Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
-		Spec: v1alpha1.RouteReflectorPoolSpec{
-			Mode: v1alpha1.ModeRouteReflector,
-			Provider: v1alpha1.ProviderSpec{Type: v1alpha1.ProviderAuto, IKS: v1alpha1.IKSSpec{
-				PoolName:             "route-reflectors",
-				CredentialsSecretRef: v1alpha1.SecretKeyRef{Name: "rrpool-ibmcloud", Key: "apikey"},
-				Taint:                v1alpha1.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"},
-				DeletionPolicy:       v1alpha1.DeletionRetain,
-			}},
-			Sizing:   v1alpha1.SizingSpec{Method: v1alpha1.SizingPerHundred, Min: 3, Max: 25, MinPerZone: 1},
-			Topology: v1alpha1.TopologySpec{Type: v1alpha1.TopologySingle, ClusterID: "244.0.0.1", ZoneLabel: "topology.kubernetes.io/zone"},
-			BGP:      v1alpha1.BGPSpec{NodeLabel: "rrpool.io/route-reflector"},
-			Rollout:  v1alpha1.RolloutSpec{Gate: v1alpha1.GateSessions, SafetyNet: v1alpha1.SafetyNetSpec{MinServing: 2}},
-		},
-	}
+	object := crd.Default()
+	object.Generation, object.Finalizers = 1, []string{v1alpha1.Finalizer}
+	return object
+}
+
+func inMode(of v1alpha1.Mode) func(*v1alpha1.RouteReflectorPool) {
+	return func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = of }
+}
+
+// refusedSpec asks for more reflectors than it allows.
+func refusedSpec(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 }
+
+// inCloud is a test in a synctest bubble, of a cluster at IBM that has been migrated.
+func inCloud(t *testing.T, test func(*cloudEnvironment), change ...func(*v1alpha1.RouteReflectorPool)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := newCloudEnvironment(t, change...)
+		o.migrate()
+		test(o)
+	})
 }
 
 func workloadNodes(n int) []plan.Node {
@@ -452,10 +465,7 @@ type cloudEnvironment struct {
 
 func newCloudEnvironment(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *cloudEnvironment {
 	t.Helper()
-	e := newEnvironment(t, append([]func(*v1alpha1.RouteReflectorPool){func(o *v1alpha1.RouteReflectorPool) {
-		o.Spec.Rollout.SessionTimeout.Duration, o.Spec.Rollout.NotReadyGrace.Duration = 5*time.Minute, time.Minute
-		o.Spec.Rollout.RemovalDelay.Duration, o.Spec.Rollout.SafetyNet.After.Duration = time.Minute, 30*time.Second
-	}}, change...)...)
+	e := newEnvironment(t, change...)
 	o := &cloudEnvironment{environment: e, pushed: make(chan struct{}, 1), ordered: map[string]int{}}
 	began := time.Now().Add(-24 * time.Hour)
 	for i := range e.calico.cluster.Nodes {

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,16 +62,11 @@ func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 
 // racksLabelled is one event for all clients that a step labels, sent with the first: there may be thousands.
 func racksLabelled(action plan.SetRack, step rollout.Step) poolEvent {
-	var all []plan.SetRack
-	for _, other := range step.Actions {
-		if a, ok := other.(plan.SetRack); ok {
-			all = append(all, a)
-		}
-	}
-	if len(all) > 0 && all[0] != action {
+	if first := slices.IndexFunc(step.Actions, is[plan.SetRack]); first >= 0 && step.Actions[first] != action {
 		return poolEvent{}
 	}
-	note := fmt.Sprintf("write the label %s on %d clients, of which the first is %s: %s", plan.RackLabel, len(all), action.Node, step.Reason)
+	all := count(step.Actions, is[plan.SetRack])
+	note := fmt.Sprintf("write the label %s on %d clients, of which the first is %s: %s", plan.RackLabel, all, action.Node, step.Reason)
 	return poolEvent{corev1.EventTypeNormal, "RacksLabelled", step.Name, note, nodeRef(action.Node)}
 }
 
@@ -147,19 +143,14 @@ func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 	return allowed
 }
 
-// reportStep logs a new step, and reports a problem when it begins and when it ends.
+// reportStep logs a new step, and emits an event for a new problem, or for its end. When problems change more often than
+// the budget allows, the latest state is sent as soon as it may be: the last event never names a problem that is over.
 func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	if s.Step.Name != r.stepName {
 		log.FromContext(ctx).Info("next step", "step", s.Step.Name, "reason", s.Step.Reason, "waitingFor", few(s.Step.WaitingFor))
 		r.Metrics.steps.WithLabelValues(s.Step.Name).Inc()
 		r.stepName = s.Step.Name
 	}
-	r.reportProblem(ctx, s)
-}
-
-// reportProblem emits an event for a new problem, or for its end. When problems change more often than the budget
-// allows, the latest state is sent as soon as it may be: the last event never names a problem that is over.
-func (r *Reconciler) reportProblem(ctx context.Context, s *Scope) {
 	problem, reason := r.worstProblem(s), ""
 	if problem != nil {
 		reason = problem.Reason

@@ -113,7 +113,7 @@ func TestExistingNodesThereAndBack(t *testing.T) {
 	e.settle(5)
 	require.Equal(t, writes, e.writes, "at rest nothing is written")
 
-	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	e.edit(inMode(v1alpha1.ModeFullMesh))
 	e.restart()
 	e.settle(2)
 	require.Equal(t, "existing-nodes", e.object().Status.Pool, "until the last has left")
@@ -155,14 +155,14 @@ func TestWhatIsWantedOfExistingNodes(t *testing.T) {
 	require.Empty(t, seen.Pool.Drifted, "existing nodes are never tainted")
 	require.EqualValues(t, 6, e.object().Status.Nodes, "a busy reflector is a client too")
 	require.Equal(t, []pool.ProviderConfig{{
-		Type: v1alpha1.ProviderExistingNodes, PoolName: "existing-nodes", Preferred: "infra=yes", Excluded: "spot", NotReadyGrace: time.Minute,
+		Type: v1alpha1.ProviderExistingNodes, PoolName: "existing-nodes", Preferred: d.Preferred, Excluded: d.Excluded, NotReadyGrace: time.Minute,
 		Scope: plan.Scope{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"},
 	}}, e.configs)
 
 	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.ExistingNodes.Excluded = metav1.LabelSelector{} })
 	e.settle(2)
 	require.Len(t, e.configs, 2, "another rule is another provider")
-	require.Empty(t, e.configs[1].Excluded)
+	require.True(t, e.configs[1].Excluded.Empty())
 }
 
 func TestASelectorThatIsNoneIsNamed(t *testing.T) {
@@ -178,7 +178,7 @@ func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 	require.Empty(t, e.calico.applied)
 	require.Empty(t, e.members())
 
-	back := newInPlaceEnvironment(t, wrong, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	back := newInPlaceEnvironment(t, wrong, inMode(v1alpha1.ModeFullMesh))
 	back.calico.cluster.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 	back.script = aBusyLife
 	back.settle(3)
@@ -189,30 +189,6 @@ func TestASelectorThatIsNoneIsNamed(t *testing.T) {
 	ibm.script = always(steady)
 	ibm.settle(1)
 	ibm.expect("Degraded False AsExpected")
-}
-
-// Existing nodes and a worker pool have nothing to do with each other.
-func TestAnotherTypeOfProviderBeginsAnew(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(rollout.Step{Name: "AwaitNodes"})
-	e.cloud.pool.SizePerZone = 7
-	e.settle(1)
-	require.Equal(t, []string{"z1", "z2", "z3"}, e.wanted.Pool.Zones)
-	become := func(kind v1alpha1.ProviderType) {
-		e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = kind })
-		e.settle(1)
-	}
-	observed := e.cloud.observed
-	become(v1alpha1.ProviderExistingNodes)
-	require.Equal(t, observed, e.cloud.observed)
-	require.False(t, e.wanted.Dedicated)
-	require.Zero(t, e.lastSeen().Pool.SizePerZone)
-	require.Equal(t, "existing", e.object().Status.Provider)
-	become(v1alpha1.ProviderIKS)
-	require.True(t, e.wanted.Dedicated)
-	require.Equal(t, 7, e.lastSeen().Pool.SizePerZone)
-	require.Equal(t, "iks", e.object().Status.Provider)
-	require.Len(t, e.cloud.keys, 2, "connected anew")
 }
 
 // spec.provider.type cannot be changed while a pool exists, and a node that joins
@@ -239,8 +215,7 @@ func TestNodesThatAreNotTakenForAnHourAreNoCloudsFault(t *testing.T) {
 	e := newInPlaceEnvironment(t)
 	e.script = always(rollout.Step{Name: "EnsurePool", WaitingFor: []string{"node 10.0.0.1"}, Awaits: rollout.AwaitsWorkers, Timeout: time.Hour})
 	require.NoError(t, e.reconcile())
-	e.clock = e.clock.Add(time.Hour + time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(time.Hour + time.Second)
 	e.expect("Degraded True WorkersLate")
 	message := e.condition(v1alpha1.ConditionDegraded).Message
 	require.NotContains(t, message, "IBM Cloud")
@@ -264,28 +239,11 @@ func TestWithoutAccessToTheCloudNothingIsTakenOverFromExistingNodes(t *testing.T
 	require.Empty(t, e.wanted.Pool.Zones, "a cloud has no zone without a name")
 }
 
-func TestStrayPeersAreRememberedWhileTheyLast(t *testing.T) {
-	e := newInPlaceEnvironment(t)
-	e.script = always(rollout.Step{Name: "DeletePeers", Stray: true})
-	e.settle(1)
-	require.Zero(t, e.lastSeen().StraySince)
-	began := e.clock
-	e.settle(2)
-	require.Less(t, e.lastSeen().StraySince, began)
-	require.NotZero(t, e.lastSeen().StraySince)
-	since := e.lastSeen().StraySince
-	e.settle(2)
-	require.Equal(t, since, e.lastSeen().StraySince)
-	e.script = always(steady)
-	e.settle(2)
-	require.Zero(t, e.lastSeen().StraySince)
-}
-
 // A label that cannot be written is the provider's problem, and reported in either mode.
 func TestALabelThatCannotBeWrittenIsSaid(t *testing.T) {
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
 		t.Run(string(mode), func(t *testing.T) {
-			e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
+			e := newInPlaceEnvironment(t, inMode(mode))
 			e.calico.cluster.Nodes[0].Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool}
 			e.script = aBusyLife
 			e.provider = func(pool.ProviderConfig) (cloud.Provider, error) {

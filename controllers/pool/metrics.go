@@ -1,12 +1,16 @@
 package pool
 
 import (
+	"cmp"
+	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/metered"
@@ -86,11 +90,6 @@ func (m *Metrics) objectAbsent() {
 	out.add("object_present", 0)
 	m.cluster.observedAt = time.Time{}
 	m.cluster.seen.Store(&out)
-}
-
-// unobserved notes that the cluster could not be observed.
-func (m *Metrics) unobserved(s *Scope, status v1alpha1.RouteReflectorPoolStatus) {
-	m.cluster.publish(s, status, "unknown", nil)
 }
 
 // observed notes what a reconciliation observed and what the status says of it.
@@ -277,11 +276,7 @@ func serving(step rollout.Step) int {
 // workerCounts is how many workers the pool should have, and has.
 func workerCounts(s *Scope, c *poolClient) (wanted, deployed int) {
 	deployed = count(c.last.Workers, func(w cloud.Worker) bool { return w.State == cloud.WorkerDeployed })
-	wanted = s.Desired.Pool.SizePerZone * len(s.Desired.Pool.Zones)
-	if wanted == 0 {
-		wanted = c.last.SizePerZone * len(c.last.Zones)
-	}
-	return wanted, deployed
+	return cmp.Or(s.Desired.Pool.SizePerZone*len(s.Desired.Pool.Zones), c.last.SizePerZone*len(c.last.Zones)), deployed
 }
 
 // netDue: the mesh is off, and fewer reflectors serve than should. On the way back to the
@@ -295,4 +290,85 @@ func netDue(s *Scope) bool {
 		return false // another writer keeps it off; rrpool has no part in it
 	}
 	return serving(s.Step) < max(1, min(current, s.Desired.MinServing))
+}
+
+// sessionDescs are the metrics of single reflectors and, counted, of their clients: a cluster has a few series for each
+// reflector and each zone, not one for each session.
+func sessionDescs(add func(name, help string, labels ...string)) {
+	const absent = "; absent while it does not report, and with the Timer gate."
+	add("reflector_sessions_established", "Established sessions of a route reflector with Ready nodes"+absent, "node", "zone")
+	add("reflector_sessions_expected", "Sessions that a route reflector should have with Ready nodes"+absent, "node", "zone")
+	add("reflector_session_age_seconds", "For how long the youngest Established session of a route reflector has been seen so; "+
+		"absent until this manager has seen reports for itself.", "node", "zone")
+	add("reflector_prefixes", "Different prefixes that a route reflector knows; absent while no step asks for routes.", "node", "zone")
+	add("clients", "Ready nodes that are no route reflectors, by zone and by the number of route reflectors with which all their sessions are "+
+		"Established. Route reflectors that do not serve are not counted; absent while none that serves reports, and with the Timer gate.", "zone", "sessions")
+}
+
+// addEachReflector adds what the reports of the reflectors say.
+func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
+	var reports []plan.Status
+	for _, r := range of.Step.Reflectors {
+		report, reported := of.Cluster.Statuses[r.Node]
+		if !reported || len(report.Sessions) == 0 && report.Written.IsZero() {
+			continue
+		}
+		if r.Serving { // the report of one that does not may be old
+			reports = append(reports, report)
+		}
+		s.add("reflector_sessions_established", r.Established, r.Node, r.Zone)
+		s.add("reflector_sessions_expected", r.Expected, r.Node, r.Zone)
+		if since := youngest(report); !since.IsZero() {
+			*s = append(*s, sample{"reflector_session_age_seconds", []string{r.Node, r.Zone}, func() float64 { return max(0, now().Sub(since).Seconds()) }})
+		}
+		if report.HasRoutes {
+			prefixes := sets.Set[netip.Prefix]{}
+			for _, route := range report.Routes {
+				prefixes.Insert(route.Prefix)
+			}
+			s.add("reflector_prefixes", prefixes.Len(), r.Node, r.Zone)
+		}
+	}
+	if len(reports) > 0 {
+		s.addClients(of.Cluster.Nodes, reports)
+	}
+}
+
+// youngest is since when the youngest Established session with a peer has been seen, zero while that is not known of all.
+func youngest(report plan.Status) time.Time {
+	var out time.Time
+	for _, session := range report.Sessions {
+		switch {
+		case session.Kind == plan.SessionMesh || !session.Established:
+		case session.Since.IsZero():
+			return time.Time{}
+		case session.Since.After(out):
+			out = session.Since
+		}
+	}
+	return out
+}
+
+// addClients counts clients by zone and sessions.
+func (s *samples) addClients(nodes []plan.Node, reports []plan.Status) {
+	type group struct {
+		zone     string
+		sessions int
+	}
+	clients := map[group]int{}
+	for _, n := range nodes {
+		if n.Ready && n.SpeaksBGP() && !n.HoldsRole() {
+			clients[group{n.Zone, count(reports, func(r plan.Status) bool { return serves(r, n) })}]++
+		}
+	}
+	for g, n := range clients {
+		s.add("clients", n, g.zone, strconv.Itoa(g.sessions))
+	}
+}
+
+// serves reports whether a reflector has sessions with a node, and all of them are Established.
+func serves(report plan.Status, n plan.Node) bool {
+	with := func(s plan.Session) bool { return s.Kind != plan.SessionMesh && slices.Contains(n.Addresses, s.Peer) }
+	return slices.ContainsFunc(report.Sessions, with) &&
+		!slices.ContainsFunc(report.Sessions, func(s plan.Session) bool { return with(s) && !s.Established })
 }

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,8 @@ func TestMetricsOfAClusterAtRest(t *testing.T) {
 	}, exported(t, e.metrics))
 }
 
+func timer(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = v1alpha1.GateTimer }
+
 func TestWhatMetricsSayOf(t *testing.T) {
 	restored := func(e *environment) {
 		e.calico.cluster.BGP.Mesh.Enabled = nil
@@ -94,9 +97,7 @@ func TestWhatMetricsSayOf(t *testing.T) {
 		arrange     func(*environment)
 		says, hides []string
 	}{
-		"one reflector that serves of three": {
-			serving: 1, says: []string{"reflectors 3", "reflectors_serving 1", "safety_net_due 1", "sessions_established 8"},
-		},
+		"one reflector that serves of three": {serving: 1, says: []string{"reflectors 3", "reflectors_serving 1", "safety_net_due 1", "sessions_established 8"}},
 		"reflectors of which one lacks a session, and one serves no more": {
 			serving: 2, arrange: func(e *environment) {
 				step := e.script(rollout.Observed{}, rollout.Desired{})
@@ -105,28 +106,20 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			},
 			says: []string{"reflectors 3", "reflectors_serving 2", "sessions_established 14", "sessions_expected 15"},
 		},
-		"no reflector that serves": {
-			says: []string{"reflectors 3"}, hides: []string{"sessions_"},
-		},
-		"a mesh that had to come back": {
-			arrange: restored, says: []string{"mesh on 1", "mesh off 0", "safety_net_acted 1"},
-		},
+		"no reflector that serves":     {says: []string{"reflectors 3"}, hides: []string{"sessions_"}},
+		"a mesh that had to come back": {arrange: restored, says: []string{"mesh on 1", "mesh off 0", "safety_net_acted 1"}},
 		"a mesh that was asked for": {
-			spec:    func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
-			arrange: restored, says: []string{"safety_net_acted 0", "reflectors_wanted 0", "reflectors_minimum 0", "mode FullMesh 1"},
+			spec: inMode(v1alpha1.ModeFullMesh), arrange: restored,
+			says: []string{"safety_net_acted 0", "reflectors_wanted 0", "reflectors_minimum 0", "mode FullMesh 1"},
 		},
 		"a pause": {
-			serving: 1, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused },
+			serving: 1, spec: inMode(v1alpha1.ModePaused),
 			says: []string{"mode Paused 1", "mode RouteReflector 0", "safety_net_due 1", "reflectors_wanted 3"},
 		},
 		"a wish for fewer reflectors than the safety net's minimum": {
-			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.SafetyNet.MinServing = 9 },
-			says: []string{"reflectors_minimum 3"},
+			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.SafetyNet.MinServing = 9 }, says: []string{"reflectors_minimum 3"},
 		},
-		"sessions that are not observed": {
-			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = v1alpha1.GateTimer },
-			says: []string{"reflectors_serving 3"}, hides: []string{"sessions_"},
-		},
+		"sessions that are not observed": {serving: 3, spec: timer, says: []string{"reflectors_serving 3"}, hides: []string{"sessions_"}},
 		"reflectors that do not report": {
 			serving: 3, arrange: func(e *environment) { e.calico.cluster.Statuses = nil },
 			says: []string{"reflectors_serving 3", "safety_net_due 0"}, hides: []string{"sessions_"},
@@ -142,16 +135,11 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			says: []string{"nodes_unserved 2", "safety_net_due 0"},
 		},
 		"no reflector left, and the way back is refused": {
-			spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
-			says: []string{"safety_net_due 1", "mode FullMesh 1", "mesh off 1"},
+			spec: inMode(v1alpha1.ModeFullMesh), says: []string{"safety_net_due 1", "mode FullMesh 1", "mesh off 1"},
 		},
-		"reflectors that serve until the mesh is back": {
-			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
-			says: []string{"safety_net_due 0"},
-		},
+		"reflectors that serve until the mesh is back": {serving: 3, spec: inMode(v1alpha1.ModeFullMesh), says: []string{"safety_net_due 0"}},
 		"a mesh that another writer keeps off": {
-			spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh },
-			arrange: func(e *environment) {
+			spec: inMode(v1alpha1.ModeFullMesh), arrange: func(e *environment) {
 				e.calico.cluster.BGP.Saved, e.calico.cluster.Nodes = nil, e.calico.cluster.Nodes[:6]
 				e.script = always(rollout.Step{Name: rollout.Steady})
 			},
@@ -161,12 +149,9 @@ func TestWhatMetricsSayOf(t *testing.T) {
 			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.Type = v1alpha1.TopologyQuorum },
 			says: []string{"reflectors_serving 3"}, hides: []string{"reflectors_minimum"},
 		},
-		"a pool of others": {
-			serving: 3, arrange: func(e *environment) { e.cloud.pool.Owned = false },
-			hides: []string{"workers_"},
-		},
+		"a pool of others": {serving: 3, arrange: func(e *environment) { e.cloud.pool.Owned = false }, hides: []string{"workers_"}},
 		"a spec that is refused": {
-			serving: 3, spec: func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 },
+			serving: 3, spec: refusedSpec,
 			says: []string{"mesh off 1", "safety_net_due 0", "condition Degraded SizingInvalid True 1"}, hides: []string{"reflectors", "sessions_"},
 		},
 		"a cluster that cannot be observed": {
@@ -183,11 +168,10 @@ func TestWhatMetricsSayOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var change []func(*v1alpha1.RouteReflectorPool)
+			e := onReflectors(t, tc.serving)
 			if tc.spec != nil {
-				change = append(change, tc.spec)
+				e.edit(tc.spec)
 			}
-			e := onReflectors(t, tc.serving, change...)
 			if tc.arrange != nil {
 				tc.arrange(e)
 			}
@@ -245,7 +229,7 @@ func (e *environment) hired(poolName, flavor string) {
 // expectCost holds the status and the metric to the cost of so many small workers.
 func (e *environment) expectCost(workers int) {
 	e.Helper()
-	want := cost.Status(slices.Repeat([]cost.Worker{{Region: "eu-de", Flavor: small}}, workers))
+	want := cost.Builtin().Status(slices.Repeat([]cost.Worker{{Region: "eu-de", Flavor: small}}, workers))
 	require.Equal(e, want, e.object().Status.Cost)
 	have := exported(e, e.metrics)
 	if want == nil {
@@ -275,7 +259,7 @@ func TestThePoolCostsFromItsFirstNodeToItsLast(t *testing.T) {
 	require.NoError(t, e.reconcile())
 	require.Equal(t, writes, e.writes, "at rest nothing is written")
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeFullMesh, v1alpha1.ModePaused} {
-		e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = mode })
+		e.edit(inMode(mode))
 		e.settle(2)
 		e.expectCost(3)
 	}
@@ -294,3 +278,68 @@ func TestThePoolCostsFromItsFirstNodeToItsLast(t *testing.T) {
 
 // small is a flavor that has a price.
 const small = "bx2.2x8"
+
+// reporting is a cluster on three reflectors of which the third serves no more. Each has a session with the first five
+// of six clients; that of the second reflector with the first client is not Established.
+func reporting(t *testing.T, change ...func(*v1alpha1.RouteReflectorPool)) *environment {
+	t.Helper()
+	e := onReflectors(t, 2, change...)
+	var clients []plan.Node
+	for _, n := range e.calico.cluster.Nodes {
+		if !n.Marked {
+			clients = append(clients, n)
+		}
+	}
+	for i, reflector := range []string{"10.0.1.1", "10.0.2.1", "10.0.3.1"} {
+		report := plan.Status{Node: reflector, Written: e.clock}
+		for j, n := range clients[:5] {
+			report.Sessions = append(report.Sessions,
+				plan.Session{Peer: n.Addresses[0], Kind: plan.SessionMesh, Established: false},
+				plan.Session{Peer: n.Addresses[0], Kind: plan.SessionNode, Established: i != 1 || j != 0, Since: e.clock.Add(-time.Duration(j+1) * time.Minute)})
+		}
+		e.calico.cluster.Statuses[reflector] = report
+	}
+	return e
+}
+
+// about are the exported lines of the metrics of single reflectors and their clients.
+func about(t *testing.T, e *environment) []string {
+	t.Helper()
+	e.settle(1)
+	var out []string
+	for _, line := range exported(t, e.metrics) {
+		if strings.HasPrefix(line, "clients") || strings.HasPrefix(line, "reflector_") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func TestMetricsOfEachReflector(t *testing.T) {
+	e := reporting(t)
+	first := e.calico.cluster.Statuses["10.0.1.1"]
+	prefix := netip.MustParsePrefix("192.168.0.0/26")
+	first.HasRoutes, first.Routes = true, []plan.Route{{Prefix: prefix}, {Prefix: prefix, From: first.Sessions[0].Peer}}
+	e.calico.cluster.Statuses["10.0.1.1"] = first
+	require.Equal(t, []string{
+		"clients 0 z3 1", "clients 1 z1 1", "clients 2 z1 1", "clients 2 z2 2", "clients 2 z3 1",
+		"reflector_prefixes 10.0.1.1 z1 1",
+		"reflector_session_age_seconds 10.0.1.1 z1 360", "reflector_session_age_seconds 10.0.2.1 z2 420", "reflector_session_age_seconds 10.0.3.1 z3 360",
+		"reflector_sessions_established 10.0.1.1 z1 8", "reflector_sessions_established 10.0.2.1 z2 8", "reflector_sessions_established 10.0.3.1 z3 0",
+		"reflector_sessions_expected 10.0.1.1 z1 8", "reflector_sessions_expected 10.0.2.1 z2 8", "reflector_sessions_expected 10.0.3.1 z3 8",
+	}, about(t, e))
+}
+
+func TestWhatIsNotKnownOfReflectorsIsAbsent(t *testing.T) {
+	e := reporting(t)
+	for name, report := range e.calico.cluster.Statuses {
+		report.Sessions[1].Since, report.Sessions[3].Since = time.Time{}, time.Time{} // this manager has not seen it begin
+		e.calico.cluster.Statuses[name] = report
+	}
+	e.calico.cluster.Statuses["10.0.2.1"] = plan.Status{Node: "10.0.2.1"} // asked for, not filled in yet
+	for _, line := range about(t, e) {
+		require.NotContains(t, line, "age_seconds")
+		require.NotContains(t, line, "10.0.2.1")
+	}
+	require.Empty(t, about(t, reporting(t, timer)))
+}

@@ -99,7 +99,7 @@ func (h *callHistory) worthReporting(last *cloud.Pool) error {
 // use connects the provider that config describes, unless it is connected. What
 // is known of a pool is kept when only the way to reach it has changed.
 func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.Problem {
-	if c.provider != nil && c.config == config {
+	if c.provider != nil && reflect.DeepEqual(c.config, config) {
 		return nil
 	}
 	last := c.last // without lastAt: it was seen through another connection, so this one is asked soon

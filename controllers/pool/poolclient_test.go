@@ -28,17 +28,14 @@ func TestNoNewsOfThePoolReachesThePlanAsNoPool(t *testing.T) {
 	require.NotNil(t, e.seen[len(e.seen)-1].Pool)
 
 	e.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "x", RetryAfter: 42 * time.Second}
-	e.clock = e.clock.Add(time.Minute)
-	require.NoError(t, e.reconcile())
+	e.after(time.Minute)
 	require.Nil(t, e.seen[len(e.seen)-1].Pool)
 	asked := e.cloud.observed
-	e.clock = e.clock.Add(41 * time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(41 * time.Second)
 	require.Equal(t, asked, e.cloud.observed, "left alone as long as it wished")
 
 	e.cloud.observeErr = nil
-	e.clock = e.clock.Add(time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(time.Second)
 	require.NotNil(t, e.seen[len(e.seen)-1].Pool)
 }
 
@@ -128,10 +125,10 @@ func TestAClusterThatTheCloudRulesOutIsUnsupported(t *testing.T) {
 	e.expect("Ready False CloudUnsupported", "ProviderReady False CloudUnsupported", "Degraded True CloudUnsupported")
 	require.Zero(t, e.cloud.ensured)
 
-	e = newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	e = newEnvironment(t, inMode(v1alpha1.ModeFullMesh))
 	e.cloud.observeErr = unsupported
 	e.settle(3)
-	e.expect("Ready True Steady")
+	e.expect("Ready True Steady", "Degraded False AsExpected")
 }
 
 func TestAMomentWithoutTheCloudIsNotReported(t *testing.T) {
@@ -140,12 +137,10 @@ func TestAMomentWithoutTheCloudIsNotReported(t *testing.T) {
 	e.settle(1)
 	writes := e.writes
 	e.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "x"}
-	e.clock = e.clock.Add(time.Hour)
-	e.settle(1)
+	e.after(time.Hour)
 	require.Nil(t, e.seen[len(e.seen)-1].Pool, "but it is respected")
 	require.Equal(t, writes, e.writes)
-	e.clock = e.clock.Add(time.Minute)
-	e.settle(1)
+	e.after(time.Minute)
 	e.expect("ProviderReady False CloudUnavailable", "Degraded True CloudUnavailable")
 }
 
@@ -179,18 +174,15 @@ func TestChangesFollowEachOtherUntilTheCloudIsBusy(t *testing.T) {
 	e.cloud.progress = cloud.Progress{Did: "created pool rr"}
 	require.NoError(t, e.reconcile())
 	e.cloud.progress = cloud.Progress{WaitingFor: "workers"}
-	e.clock = e.clock.Add(2 * time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(2 * time.Second)
 	require.Equal(t, 2, e.cloud.ensured, "there is more to do")
 	require.Equal(t, 2, e.cloud.observed, "on a pool as it is now")
 	for range 14 {
-		e.clock = e.clock.Add(time.Second)
-		require.NoError(t, e.reconcile())
+		e.after(time.Second)
 	}
 	require.Equal(t, 2, e.cloud.ensured, "the cloud is busy")
 	require.Equal(t, 2, e.cloud.observed)
-	e.clock = e.clock.Add(time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(time.Second)
 	require.Equal(t, 3, e.cloud.ensured)
 }
 
@@ -202,8 +194,7 @@ func TestRefusedOrderKeepsThePoolKnown(t *testing.T) {
 	require.Empty(t, e.calico.applied, "nothing after the error")
 	e.expect("ProviderReady False CloudQuotaExceeded")
 	require.NotNil(t, e.seen[len(e.seen)-1].Pool)
-	e.clock = e.clock.Add(time.Minute)
-	e.settle(1)
+	e.after(time.Minute)
 	require.Equal(t, 1, e.cloud.ensured, "a person has to act: no hurry")
 
 	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 2}}}})
@@ -286,9 +277,8 @@ func nothingDepends(t *testing.T, losses map[string]loss) {
 	for name, l := range losses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				o := newCloudEnvironment(t)
-				o.migrate()
+			inCloud(t, func(o *cloudEnvironment) {
+				t := o.TB
 				require.Empty(t, o.without(l, 3))
 			})
 		})
@@ -554,9 +544,8 @@ func TestACloudThatHangsHoldsTheSafetyNetUpForSeconds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				o := newCloudEnvironment(t)
-				o.migrate()
+			inCloud(t, func(o *cloudEnvironment) {
+				t := o.TB
 				o.pass(10 * time.Minute)
 				all := o.reflectors()
 				o.server.Inject(c.hang)

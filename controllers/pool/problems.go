@@ -37,10 +37,6 @@ const (
 	ReasonObservationFailed     = "ObservationFailed"
 )
 
-func problemf(reason, format string, args ...any) *plan.Problem {
-	return &plan.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
-
 // cloudProblem turns an error of the provider into a reason and the cloud's own words.
 func cloudProblem(err error) *plan.Problem {
 	message := err.Error()
@@ -50,22 +46,22 @@ func cloudProblem(err error) *plan.Problem {
 	}
 	kind := cmp.Or(cloud.KindOf(err), cloud.Unavailable)
 	if kind == cloud.Conflict {
-		return problemf(ReasonPoolConflict, "%s", message)
+		return plan.Problemf(ReasonPoolConflict, "%s", message)
 	}
-	return problemf("Cloud"+string(kind), "%s", message)
+	return plan.Problemf("Cloud"+string(kind), "%s", message)
 }
 
 // poolProblem says what is wrong with a pool as it was observed, nil for nothing.
 func poolProblem(pool cloud.Pool) *plan.Problem {
 	switch {
 	case pool.Exists && !pool.Owned:
-		return problemf(ReasonPoolConflict, "worker pool %q exists and was not created by rrpool: nothing is changed; "+
+		return plan.Problemf(ReasonPoolConflict, "worker pool %q exists and was not created by rrpool: nothing is changed; "+
 			"choose another spec.provider.iks.poolName, or remove that pool", pool.Name)
 	case pool.Autoscaled:
-		return problemf(ReasonPoolAutoscaled, "worker pool %q is resized by the cluster autoscaler as well: "+
+		return plan.Problemf(ReasonPoolAutoscaled, "worker pool %q is resized by the cluster autoscaler as well: "+
 			"disable it for this pool in ConfigMap kube-system/iks-ca-configmap", pool.Name)
 	case len(pool.Problems) > 0:
-		return problemf(ReasonPoolProblem, "%s", few(pool.Problems))
+		return plan.Problemf(ReasonPoolProblem, "%s", few(pool.Problems))
 	}
 	return nil
 }
@@ -83,9 +79,9 @@ func unrouted(s *Scope) *plan.Problem {
 	}
 	switch {
 	case len(names) > 0:
-		return problemf(ReasonCalicoNodeNotRunning, "%s: look at its pods (%s)", rollout.NotRunning(names, len(s.Step.Reflectors)), lookAtCalicoNode)
+		return plan.Problemf(ReasonCalicoNodeNotRunning, "%s: look at its pods (%s)", rollout.NotRunning(names, len(s.Step.Reflectors)), lookAtCalicoNode)
 	case len(s.Step.Unserved) > 0 && !s.Cluster.BGP.MeshOn():
-		return problemf(ReasonNodesUnserved, "%s; the mesh is off: look at calico-node there (%s), and whether TCP port 179 is open",
+		return plan.Problemf(ReasonNodesUnserved, "%s; the mesh is off: look at calico-node there (%s), and whether TCP port 179 is open",
 			rollout.Unserved(s.Step.Unserved), lookAtCalicoNode)
 	}
 	return nil
@@ -118,48 +114,37 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 	}
 	switch s.Step.Awaits {
 	case rollout.AwaitsSessions:
-		return problemf(ReasonSessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s); "+
+		return plan.Problemf(ReasonSessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s); "+
 			"nothing is removed meanwhile", step, limit, few(waiting), lookAtCalicoNode)
 	case rollout.AwaitsPods:
-		return problemf(ReasonDrainBlocked, "%s has been waiting for more than %s for %s: let the budget allow it (more replicas, "+
+		pods := few(waiting)
+		if len(s.blockedPods) > 0 { // that a budget keeps them says more than the wait
+			pods += ": " + few(s.blockedPods)
+		}
+		return plan.Problemf(ReasonDrainBlocked, "%s has been waiting for more than %s for %s: let the budget allow it (more replicas, "+
 			"or a smaller minAvailable), delete the pods named, or set spec.provider.existingNodes.promotion to Staged, which moves no pods; "+
-			"routing is left as it is meanwhile", step, limit, few(waiting)+blocked(s))
+			"routing is left as it is meanwhile", step, limit, pods)
 	case rollout.AwaitsWorkers:
-		return problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
-			step, limit, few(waiting), whereWorkers(s))
+		where := "the workers of the pool in IBM Cloud (ibmcloud ks worker ls)"
+		if s.inPlace() {
+			where = "the nodes (kubectl get nodes --label-columns " + v1alpha1.PoolLabel + ")"
+		}
+		return plan.Problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
+			step, limit, few(waiting), where)
 	}
 	return nil
-}
-
-// whereWorkers is where to look at nodes that do not come.
-func whereWorkers(s *Scope) string {
-	if s.inPlace() {
-		return "the nodes (kubectl get nodes --label-columns " + v1alpha1.PoolLabel + ")"
-	}
-	return "the workers of the pool in IBM Cloud (ibmcloud ks worker ls)"
-}
-
-// blocked names the pods that a budget keeps on a node: it says more than the wait.
-func blocked(s *Scope) string {
-	if len(s.blockedPods) == 0 {
-		return ""
-	}
-	return ": " + few(s.blockedPods)
 }
 
 // since is when this wait began. It is read from the status, so that
 // a restart does not begin it anew; what has been achieved does.
 func since(s *Scope) metav1.Time {
 	before := s.object.Status.Step
-	if before.Name != s.Step.Name || before.Since.IsZero() || s.advanced || batchDone(s) {
+	// All nodes of a batch were seen in order, and the next batch follows.
+	batchDone := len(s.Step.Proven) > 0 && len(s.Step.Proven)+len(s.Step.Reflectors) >= len(s.Step.Watch)
+	if before.Name != s.Step.Name || before.Since.IsZero() || s.advanced || batchDone {
 		return metav1.NewTime(s.now.Truncate(time.Second))
 	}
 	return before.Since
-}
-
-// batchDone: all nodes of a batch were seen in order, and the next batch follows.
-func batchDone(s *Scope) bool {
-	return len(s.Step.Proven) > 0 && len(s.Step.Proven)+len(s.Step.Reflectors) >= len(s.Step.Watch)
 }
 
 // advances: the action brings the step closer to its end.

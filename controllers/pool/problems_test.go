@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -104,8 +106,7 @@ func TestAWaitThatLastsTooLongIsSaid(t *testing.T) {
 			e.script = always(tc.step)
 			require.NoError(t, e.reconcile())
 			applied := len(e.calico.applied)
-			e.clock = e.clock.Add(tc.after)
-			require.NoError(t, e.reconcile())
+			e.after(tc.after)
 			e.expect("Degraded False AsExpected")
 			e.clock = e.clock.Add(time.Second)
 			for range 3 {
@@ -203,8 +204,7 @@ func TestThePoolsNameIsReportedWhileItIsOurs(t *testing.T) {
 		{"ours again", ours, nil, "route-reflectors"},
 	} {
 		e.cloud.pool, e.cloud.observeErr = at.pool, at.err
-		e.clock = e.clock.Add(time.Hour)
-		require.NoError(t, e.reconcile())
+		e.after(time.Hour)
 		require.Equal(t, at.want, e.object().Status.Pool, at.says)
 	}
 	e.restart()
@@ -267,37 +267,122 @@ func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
 	require.Equal(t, "calico-node is not running on 10.0.1.1", e.condition(v1alpha1.ConditionReflectorsEstablished).Message, "not its last report")
 }
 
-// A spec that is refused changes nothing, and stale reports are asked for again all the same.
-func TestARefusedSpecStillAsksForStaleReports(t *testing.T) {
-	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
-	e.meshOff()
+// A spec that is refused changes nothing. Stale reports are asked for again all the same, and while the mesh is off those
+// that show whether reflectors serve are left.
+func TestARefusedSpecKeepsTheReports(t *testing.T) {
+	for _, off := range []bool{true, false} {
+		e := newEnvironment(t, refusedSpec)
+		e.calico.cluster.BGP.Mesh.Enabled = ptr.To(!off)
+		refresh := plan.RefreshStatus{Node: "10.0.0.1"}
+		e.script = always(rollout.Step{
+			Name: "PromoteReflectors", Watch: []plan.StatusRequest{{Node: "10.0.0.1"}},
+			Actions: []plan.Action{refresh, plan.SetReflector{Node: "10.0.0.2", ClusterID: "1.1.1.1"}},
+		})
+		require.NoError(t, e.reconcile())
+		e.expect("Degraded True SizingInvalid")
+		require.Equal(t, []string{refresh.String()}, e.calico.applied)
+		require.Equal(t, off, len(e.calico.watched) > 0)
+	}
+}
+
+// A report that cannot be asked for again holds up no step. One that cannot be created holds up the step, but not the
+// questions to the others: the safety net needs their answers.
+func TestAReportThatCannotBeAskedForIsSaid(t *testing.T) {
 	refresh := plan.RefreshStatus{Node: "10.0.0.1"}
+	for fails, tc := range map[string]struct {
+		step  rollout.Step
+		still plan.Action
+	}{
+		refresh.String(): {rollout.Step{Name: "RestoreMesh", Urgent: true, Actions: []plan.Action{refresh, plan.RestoreMesh{}}}, plan.RestoreMesh{}},
+		"watch":          {rollout.Step{Name: "PromoteReflectors", Actions: []plan.Action{refresh, role}}, refresh},
+	} {
+		e := newEnvironment(t)
+		e.meshOff()
+		e.calico.fail[fails] = errors.New("it is another's")
+		e.script = always(tc.step)
+		require.ErrorContains(t, e.reconcile(), "it is another's")
+		require.Equal(t, []string{tc.still.String()}, e.calico.applied)
+	}
+}
+
+func TestNothingIsWrittenAtRest(t *testing.T) {
+	e := newEnvironment(t)
+	e.calico.cluster.BGP.Mesh.Enabled = ptr.To(false)
+	e.cloud.pool = cloud.Pool{Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"}}
 	e.script = always(rollout.Step{
-		Name: "PromoteReflectors", Again: 7 * time.Second, Actions: []plan.Action{refresh, plan.SetReflector{Node: "10.0.0.2", ClusterID: "1.1.1.1"}},
+		Name: rollout.Steady, Reason: "all is well",
+		Reflectors: []rollout.Reflector{{Node: "10.0.1.1", Established: 6, Expected: 6, Serving: true}},
 	})
-	require.NoError(t, e.reconcile())
-	e.expect("Degraded True SizingInvalid")
-	require.Equal(t, []string{refresh.String()}, e.calico.applied)
+	e.settle(1)
+	e.expect("Ready True Steady", "MeshDisabled True MeshOff", "ReflectorsEstablished True AllEstablished")
+	require.Equal(t, 1, e.writes)
+	reads := e.cloud.observed
+	for range 60 { // an hour, with something pushed every minute
+		require.NoError(t, e.reconcile())
+		e.clock = e.clock.Add(time.Minute)
+	}
+	require.Equal(t, 1, e.writes, "not even a status")
+	require.LessOrEqual(t, 2*(e.cloud.observed-reads), 60, "two reads each, at most one a minute")
+	require.Empty(t, e.calico.applied)
+	require.Empty(t, e.emitted)
+
+	e.restart()
+	e.settle(2)
+	require.Equal(t, 1, e.writes, "a restart says nothing new")
+
+	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a session"}})
+	e.settle(1)
+	require.Equal(t, 2, e.writes, "the count above counts")
 }
 
-// A report that cannot be asked for holds up no step, and is said.
-func TestARefreshThatFailsHoldsUpNothing(t *testing.T) {
+func TestUnknownWhenTheClusterCannotBeObserved(t *testing.T) {
 	e := newEnvironment(t)
-	e.meshOff()
-	refresh := plan.RefreshStatus{Node: "10.0.0.1"}
-	e.calico.fail[refresh.String()] = errors.New("it is another's")
-	e.script = always(rollout.Step{Name: "RestoreMesh", Urgent: true, Actions: []plan.Action{refresh, plan.RestoreMesh{}}})
-	require.ErrorContains(t, e.reconcile(), "it is another's")
-	require.Equal(t, []string{plan.RestoreMesh{}.String()}, e.calico.applied)
+	e.script = always(steady)
+	e.settle(1)
+	nodes := e.object().Status.Nodes
+	for port := range 5 {
+		e.calico.err = fmt.Errorf("dial 127.0.0.1:%d: refused", port)
+		require.Error(t, e.reconcile())
+	}
+	for _, c := range e.object().Status.Conditions {
+		require.Equal(t, "Unknown ObservationFailed", fmt.Sprintf("%s %s", c.Status, c.Reason))
+		require.Contains(t, c.Message, "127.0.0.1:0", "the first of a series stands for all")
+	}
+	require.Equal(t, nodes, e.object().Status.Nodes)
+	require.Equal(t, 2, e.writes)
 }
 
-// A report that cannot be created holds up the step, but not the questions to the others: the safety net needs their answers.
-func TestAReportThatCannotBeCreatedHidesNoStaleOnes(t *testing.T) {
+func TestPausedOnlyReports(t *testing.T) {
+	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
+		o.Spec.Mode, o.Finalizers = v1alpha1.ModePaused, nil
+	})
+	e.calico.watched = []plan.StatusRequest{{Node: "kept"}}
+	e.script = always(rollout.Step{Name: "DisableMesh", Actions: []plan.Action{plan.DisableMesh{}}})
+	e.settle(3)
+	require.Empty(t, e.calico.applied)
+	require.Equal(t, []plan.StatusRequest{{Node: "kept"}}, e.calico.watched)
+	require.Empty(t, e.object().Finalizers)
+	e.expect("Ready False Paused", "Progressing False Paused")
+	require.Equal(t, "DisableMesh", e.object().Status.Step.Name)
+	require.Contains(t, e.object().Status.Step.WaitingFor, "would switch the node-to-node mesh off")
+	require.Equal(t, 1, e.writes)
+}
+
+func TestConditionsAreInOrderAndCapped(t *testing.T) {
 	e := newEnvironment(t)
-	e.meshOff()
-	refresh := plan.RefreshStatus{Node: "10.0.0.1"}
-	e.calico.fail["watch"] = errors.New("it is another's")
-	e.script = always(rollout.Step{Name: "PromoteReflectors", Actions: []plan.Action{refresh, plan.SetReflector{Node: "10.0.0.2", ClusterID: "1.1.1.1"}}})
-	require.ErrorContains(t, e.reconcile(), "it is another's")
-	require.Equal(t, []string{refresh.String()}, e.calico.applied)
+	var many []string
+	for i := range 5000 {
+		many = append(many, fmt.Sprintf("10.0.0.7 ↔ 10.1.%d.%d not Established", i/256, i%256))
+	}
+	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: many})
+	e.settle(1)
+	var kinds []string
+	for _, c := range e.object().Status.Conditions {
+		kinds = append(kinds, c.Type)
+		require.EqualValues(t, 1, c.ObservedGeneration)
+		require.NotEmpty(t, c.Reason)
+	}
+	require.Equal(t, []string{"Ready", "ProviderReady", "ReflectorsEstablished", "MeshDisabled", "Progressing", "Degraded"}, kinds)
+	require.Contains(t, e.condition(v1alpha1.ConditionReady).Message, "and 4997 more")
+	require.Len(t, e.object().Status.Step.WaitingFor, 11)
 }

@@ -48,10 +48,9 @@ type ProviderConfig struct {
 	// Profile takes the place of the key when it is set: it logs in with the token in TokenFile.
 	Profile   v1alpha1.TrustedProfile
 	TokenFile string
-	// Scope, Preferred and Excluded (selectors, "" for none) and NotReadyGrace are
-	// for choosing among existing nodes.
+	// Scope, Preferred, Excluded and NotReadyGrace are for choosing among existing nodes.
 	Scope               plan.Scope
-	Preferred, Excluded string
+	Preferred, Excluded labels.Selector
 	NotReadyGrace       time.Duration
 }
 
@@ -102,7 +101,7 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 		preferred, excluded, _ := selectors(spec.ExistingNodes)
 		return ProviderConfig{
 			Type: s.Provider, PoolName: ExistingPool, Scope: scopeOf(s.object),
-			Preferred: preferred.String(), Excluded: excluded.String(), NotReadyGrace: s.object.Spec.Rollout.NotReadyGrace.Duration,
+			Preferred: preferred, Excluded: excluded, NotReadyGrace: s.object.Spec.Rollout.NotReadyGrace.Duration,
 		}, nil
 	}
 	config := ProviderConfig{
@@ -151,7 +150,7 @@ func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *
 		return r.clusterID, nil
 	}
 	unknown := func(what string, args ...any) (string, *plan.Problem) {
-		return "", problemf(ReasonClusterIDUnknown, "ConfigMap %q in namespace %q %s: set spec.provider.iks.clusterID",
+		return "", plan.Problemf(ReasonClusterIDUnknown, "ConfigMap %q in namespace %q %s: set spec.provider.iks.clusterID",
 			clusterInfoName, clusterInfoNamespace, fmt.Sprintf(what, args...))
 	}
 	info := &corev1.ConfigMap{}
@@ -179,7 +178,7 @@ func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *
 func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
 	for _, node := range nodes {
 		if found := ProviderClusterID(node.ProviderID); found != "" && found != clusterID {
-			return problemf(ReasonClusterIDMismatch, "the cluster ID is %q, but the providerID of node %s says %q: "+
+			return plan.Problemf(ReasonClusterIDMismatch, "the cluster ID is %q, but the providerID of node %s says %q: "+
 				"correct spec.provider.iks.clusterID", clusterID, node.Name, found)
 		}
 	}
@@ -189,7 +188,7 @@ func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
 // findKey reads the API key. Its absence is a problem, never an excuse for another provider.
 func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (APIKey, *plan.Problem) {
 	missing := func(what string) (APIKey, *plan.Problem) {
-		return "", problemf(ReasonCredentialsMissing, "Secret %q in namespace %q %s: store an IBM Cloud API key there: "+
+		return "", plan.Problemf(ReasonCredentialsMissing, "Secret %q in namespace %q %s: store an IBM Cloud API key there: "+
 			"kubectl --namespace %s create secret generic %s --from-file=%s=<file with the key>",
 			ref.Name, r.Namespace, what, r.Namespace, ref.Name, ref.Key)
 	}
@@ -199,7 +198,7 @@ func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (AP
 		return missing("does not exist")
 	}
 	if err != nil {
-		return "", problemf(ReasonCredentialsUnreadable, "Secret %q in namespace %q cannot be read: %v: grant the manager access to it",
+		return "", plan.Problemf(ReasonCredentialsUnreadable, "Secret %q in namespace %q cannot be read: %v: grant the manager access to it",
 			ref.Name, r.Namespace, err)
 	}
 	key := APIKey(strings.TrimSpace(string(secret.Data[ref.Key])))
@@ -217,7 +216,7 @@ func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Sele
 	read := func(field string, in metav1.LabelSelector) labels.Selector {
 		out, err := metav1.LabelSelectorAsSelector(&in)
 		if err != nil {
-			problem = problemf(ReasonSelectorInvalid, "spec.provider.existingNodes.%s: %s is not a label selector: %v: correct it",
+			problem = plan.Problemf(ReasonSelectorInvalid, "spec.provider.existingNodes.%s: %s is not a label selector: %v: correct it",
 				field, metav1.FormatLabelSelector(&in), err)
 			return labels.Everything()
 		}

@@ -83,9 +83,9 @@ type Reconciler struct {
 	budget                   eventBudget
 	// known has what an observation does not show: Proven and the times, see rollout.Observed.
 	known rollout.Observed
-	// times corrects what is later than now; looked is the last look, see noticeClock.
+	// times corrects what is later than now; origin is where Elapsed began, by our clock at the last look.
 	times  rollout.Times
-	looked look
+	origin time.Time
 	// drained is the last attempt to empty a node, countAgain when pods may be counted again after that has failed.
 	drained    drainAttempt
 	countAgain time.Time
@@ -381,18 +381,11 @@ func (r *Reconciler) noticeClock(now time.Time) {
 	if r.Elapsed == nil {
 		return
 	}
-	looked := look{now.Round(0), r.Elapsed()}
-	step := looked.wall.Sub(r.looked.wall) - (looked.elapsed - r.looked.elapsed)
-	if !r.looked.wall.IsZero() && step.Abs() > clockStep {
+	origin := now.Round(0).Add(-r.Elapsed())
+	if !r.origin.IsZero() && origin.Sub(r.origin).Abs() > clockStep {
 		r.known.ClockSet = now
 	}
-	r.looked = looked
-}
-
-// look is when the cluster was looked at: by our clock, and by one that is never set.
-type look struct {
-	wall    time.Time
-	elapsed time.Duration
+	r.origin = origin
 }
 
 // complete fills in what is for callers.

@@ -34,11 +34,6 @@ func TestProblemsThatStopTheRollout(t *testing.T) {
 		want    []string
 		remedy  string
 	}{
-		"there is no Secret with credentials": {
-			func(e *environment) { require.NoError(e, e.client.Delete(e.Context(), secret(""))) },
-			[]string{"ProviderReady False CredentialsMissing", "Ready False CredentialsMissing", "Degraded True CredentialsMissing"},
-			`Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist`,
-		},
 		"the cluster does not say who it is": {
 			func(e *environment) { require.NoError(e, e.client.Delete(e.Context(), clusterInfo(""))) },
 			[]string{"ProviderReady False ClusterIDUnknown"},
@@ -49,22 +44,10 @@ func TestProblemsThatStopTheRollout(t *testing.T) {
 			[]string{"ProviderReady False ClusterIDMismatch"},
 			`the cluster ID is "c2", but the providerID of node 10.0.0.1 says "c1"`,
 		},
-		"a pool of that name is another's": {
-			func(e *environment) { e.cloud.pool = cloud.Pool{Exists: true, Name: "route-reflectors"} },
-			[]string{"ProviderReady False PoolConflict", "Ready False PoolConflict"},
-			"choose another spec.provider.iks.poolName",
-		},
 		"the autoscaler resizes the pool": {
 			func(e *environment) { e.cloud.pool = cloud.Pool{Exists: true, Owned: true, Autoscaled: true} },
 			[]string{"ProviderReady False PoolAutoscaled"},
 			"disable it for this pool",
-		},
-		"Calico runs without BGP": {
-			func(e *environment) {
-				e.calico.cluster.Problems = []plan.Problem{{Reason: "BGPDisabled", Message: "switch BGP on"}}
-			},
-			[]string{"Ready False BGPDisabled", "Degraded True BGPDisabled", "Progressing False BGPDisabled"},
-			"switch BGP on",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +109,7 @@ func TestGoneObjectIsNoWork(t *testing.T) {
 func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 	for name, serves := range map[string]bool{"its reflectors are lost": false, "its reflectors serve": true} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
+			e := newEnvironment(t, refusedSpec)
 			off := false
 			e.calico.cluster.BGP = plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}}
 			e.calico.cluster.Peers = topology.Single("rrpool.io/route-reflector", topology.Session{})
@@ -150,28 +133,27 @@ func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 // Nor must it make the manager forget since when too few reflectors serve: those that
 // were deleted have left no other date.
 func TestARefusalRemembersSinceWhenTooFewServe(t *testing.T) {
-	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Min, o.Spec.Sizing.Max = 9, 3 })
+	e := newEnvironment(t, refusedSpec)
 	e.script = always(rollout.Step{Name: rollout.Steady, Short: true})
 	began := e.clock
 	e.settle(3)
 	e.expect("Degraded True SizingInvalid")
 	require.Equal(t, began, e.lastSeen().ShortSince)
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Max = 25 })
+	e.script = always(rollout.Step{Name: "DeletePeers", Stray: true})
+	began = e.clock
+	e.settle(3)
+	require.Zero(t, e.lastSeen().ShortSince)
+	require.Equal(t, began, e.lastSeen().StraySince, "so are stray BGPPeers, while they last")
 	e.script = always(steady)
 	e.settle(2)
-	require.Zero(t, e.lastSeen().ShortSince)
+	require.Zero(t, e.lastSeen().StraySince)
 }
 
 var (
 	role  = plan.SetReflector{Node: "a", ClusterID: "1"}
 	sides = plan.PutPeer{Peer: plan.Peer{Name: "b"}}
 )
-
-func TestAPauseIsMadeBetweenTheActionsAroundIt(t *testing.T) {
-	e := newEnvironment(t)
-	e.script = always(rollout.Step{Name: "X", Actions: []plan.Action{role, plan.Pause{For: 1200 * time.Millisecond}, sides}})
-	require.NoError(t, e.reconcile())
-	require.Equal(t, []string{role.String(), "wait for 1.2s", sides.String()}, e.calico.applied)
-}
 
 // obedient changes nothing for a manager that has been asked to stop.
 type obedient struct {
@@ -359,4 +341,47 @@ func TestTheCloudIsNotAskedWhileTheSafetyNetIsDue(t *testing.T) {
 	e.settle(1)
 	require.NotZero(t, e.cloud.observed)
 	require.NotZero(t, e.cloud.ensured)
+}
+
+func TestAClockThatWasSetIsNoticed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		clock, elapsed time.Duration
+		noticed        bool
+	}{
+		"time passes":            {time.Minute, time.Minute, false},
+		"a clock that is slow":   {time.Minute, time.Minute + 2*time.Second, false},
+		"set forth":              {time.Hour, time.Minute, true},
+		"set back":               {-time.Hour, time.Minute, true},
+		"the machine was asleep": {time.Minute, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnvironment(t)
+			var elapsed time.Duration
+			e.reconciler.Elapsed = func() time.Duration { return elapsed }
+			require.NoError(t, e.reconcile())
+			require.Zero(t, e.lastSeen().ClockSet, "the first look has nothing to compare with")
+			e.clock, elapsed = e.clock.Add(tc.clock), elapsed+tc.elapsed
+			require.NoError(t, e.reconcile())
+			if !tc.noticed {
+				require.Zero(t, e.lastSeen().ClockSet)
+				return
+			}
+			set := e.clock
+			require.Equal(t, set, e.lastSeen().ClockSet)
+			e.clock, elapsed = e.clock.Add(time.Minute), elapsed+time.Minute
+			require.NoError(t, e.reconcile())
+			require.Equal(t, set, e.lastSeen().ClockSet, "it stays known")
+		})
+	}
+}
+
+func TestATimeLaterThanNowIsCorrectedBeforeTheDecision(t *testing.T) {
+	e := newEnvironment(t)
+	later := e.clock.Add(time.Hour)
+	e.calico.cluster.BGP.Restored = later
+	require.NoError(t, e.reconcile())
+	first := e.clock
+	require.Equal(t, first, e.lastSeen().BGP.Restored)
+	e.after(time.Minute)
+	require.Equal(t, first, e.lastSeen().BGP.Restored)
 }

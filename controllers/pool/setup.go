@@ -62,9 +62,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error 
 		WatchesRawSource(signaled(datastore)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				retryFirst, retryMax,
-			),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMax),
 		}).
 		Complete(r)
 	if err != nil {

@@ -32,9 +32,9 @@ func (r *Reconciler) report(ctx context.Context, s *Scope, failure error) error 
 // reportUnknown says that nothing is known at the moment; all else stays as it was.
 func (r *Reconciler) reportUnknown(ctx context.Context, s *Scope, failure error) error {
 	status := s.object.Status.DeepCopy()
-	unknown := linked(metav1.ConditionUnknown, problemf(ReasonObservationFailed, "%v", failure))
+	unknown := linked(metav1.ConditionUnknown, plan.Problemf(ReasonObservationFailed, "%v", failure))
 	setConditions(status, s, slices.Repeat([]metav1.Condition{unknown}, len(conditionTypes))...)
-	r.Metrics.unobserved(s, *status)
+	r.Metrics.cluster.publish(s, *status, "unknown", nil)
 	return r.patchStatus(ctx, s.object, *status)
 }
 
@@ -165,7 +165,7 @@ func costOf(s *Scope) *v1alpha1.CostStatus {
 			workers = append(workers, cost.WorkerOf(node.Labels, "")) // prices do not depend on the zone within a region
 		}
 	}
-	return cost.Status(workers)
+	return cost.Builtin().Status(workers)
 }
 
 // conditionTypes in the order in which they are reported.
@@ -285,11 +285,10 @@ func outdated(s *Scope, workers []cloud.Worker) string {
 
 func reflectorsEstablished(s *Scope) metav1.Condition {
 	if len(s.Step.Reflectors) == 0 {
-		reason, message := "NoReflectors", "no node is a route reflector"
 		if s.Step.Problem != nil {
-			reason, message = s.Step.Problem.Reason, s.Step.Problem.Message
+			return condition(metav1.ConditionFalse, s.Step.Problem.Reason, s.Step.Problem.Message)
 		}
-		return condition(metav1.ConditionFalse, reason, message)
+		return condition(metav1.ConditionFalse, "NoReflectors", "no node is a route reflector")
 	}
 	if s.Desired.Timer {
 		return condition(metav1.ConditionUnknown, "TimerGate", "spec.rollout.gate is Timer: sessions are not observed")
@@ -356,7 +355,7 @@ func (r *Reconciler) worstProblem(s *Scope) *plan.Problem {
 func degraded(s *Scope, problem *plan.Problem, failure error) metav1.Condition {
 	switch {
 	case s.Step.Problem == nil && failure != nil:
-		return linked(metav1.ConditionTrue, problemf(ReasonStepFailed, "%v", failure))
+		return linked(metav1.ConditionTrue, plan.Problemf(ReasonStepFailed, "%v", failure))
 	case problem != nil:
 		return linked(metav1.ConditionTrue, problem)
 	}

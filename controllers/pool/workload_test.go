@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -46,17 +47,12 @@ func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 		"paused, to tell what it would cost": {mode: v1alpha1.ModePaused, step: promote, want: all},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) {
-				if tc.mode != "" {
-					o.Spec.Mode = tc.mode
-				}
-			})
+			e := newInPlaceEnvironment(t, inMode(cmp.Or(tc.mode, v1alpha1.ModeRouteReflector)))
 			if tc.arrange != nil {
 				tc.arrange(e.calico.cluster.Nodes)
 			}
 			if tc.meshOff {
-				e.calico.cluster.BGP.Mesh.Enabled = &tc.meshOff
-				*e.calico.cluster.BGP.Mesh.Enabled = false
+				e.meshOff()
 			}
 			e.pods.counts = map[string]int{}
 			for _, name := range tc.want {
@@ -93,11 +89,9 @@ func TestWithoutACountTheStepGoesOn(t *testing.T) {
 	require.NoError(t, e.reconcile())
 	require.Nil(t, e.lastSeen().Nodes[0].Pods)
 	e.expect("Degraded False AsExpected")
-	e.clock = e.clock.Add(4 * time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(4 * time.Second)
 	require.Len(t, e.pods.counted, 1, "not with every turn")
-	e.clock = e.clock.Add(time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(time.Second)
 	require.Len(t, e.pods.counted, 2)
 }
 
@@ -124,12 +118,10 @@ func TestANodeIsEmptiedWithPatience(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1"}, e.pods.evictions)
 	require.Equal(t, []string{"Normal PodsEvicted evicted 1 pods from node 10.0.0.1: r"}, e.emitted)
 	require.Equal(t, []string{"pod default/api to leave 10.0.0.1", "pod default/web to leave 10.0.0.1"}, e.object().Status.Step.WaitingFor)
-	e.clock = e.clock.Add(4 * time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(4 * time.Second)
 	require.Len(t, e.pods.evictions, 1, "pods are not asked with every turn")
 	require.Equal(t, 2, e.pods.evictable, "but looked at")
-	e.clock = e.clock.Add(time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(time.Second)
 	require.Len(t, e.pods.evictions, 2)
 	require.Len(t, e.emitted, 1, "nothing has changed")
 }
@@ -148,7 +140,7 @@ func TestPodsThatStayAreNamedOnce(t *testing.T) {
 }
 
 func TestAPausedObjectEvictsNobody(t *testing.T) {
-	e := newInPlaceEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused })
+	e := newInPlaceEnvironment(t, inMode(v1alpha1.ModePaused))
 	e.script = emptying
 	e.pods.moving["10.0.0.1"], e.pods.staying["10.0.0.1"] = []string{"default/web"}, []string{"default/bare"}
 	e.settle(3)
@@ -170,8 +162,7 @@ func TestPodsThatCannotBeSeenOrAskedFailTheStep(t *testing.T) {
 			require.ErrorContains(t, e.reconcile(), "forbidden")
 			e.expect("Degraded True StepFailed")
 			e.pods.lookErr, e.pods.evictErr = nil, nil
-			e.clock = e.clock.Add(time.Minute)
-			require.NoError(t, e.reconcile())
+			e.after(time.Minute)
 			e.expect("Degraded False AsExpected")
 		})
 	}
@@ -183,11 +174,9 @@ func TestADrainThatDoesNotEndIsSaid(t *testing.T) {
 	e.pods.moving["10.0.0.1"] = []string{"default/web"}
 	e.pods.blocked = []string{"default/web: The disruption budget web needs 2 healthy pods and has 2 currently"}
 	require.NoError(t, e.reconcile())
-	e.clock = e.clock.Add(sessionTimeout)
-	require.NoError(t, e.reconcile())
+	e.after(sessionTimeout)
 	e.expect("Degraded False AsExpected")
-	e.clock = e.clock.Add(time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(time.Second)
 	e.expect("Degraded True DrainBlocked")
 	message := e.condition(v1alpha1.ConditionDegraded).Message
 	for _, words := range []string{"pod default/web to leave 10.0.0.1", "The disruption budget web needs 2", "promotion to Staged"} {
@@ -195,8 +184,7 @@ func TestADrainThatDoesNotEndIsSaid(t *testing.T) {
 	}
 	require.Len(t, e.emitted, 1, "once")
 	writes := e.writes
-	e.clock = e.clock.Add(time.Second)
-	require.NoError(t, e.reconcile())
+	e.after(time.Second)
 	require.Equal(t, writes, e.writes, "said is said, also between two attempts")
 
 	e.pods.blocked = nil

@@ -119,10 +119,10 @@ func (store) WatchPrefix(string, []string, uint64, chan bool) (string, error) {
 // GetCurrentRevision is always the same.
 func (store) GetCurrentRevision() uint64 { return 1 }
 
-// bird is a running BIRD.
 type bird struct {
 	*controlplane.Process
 	socket, log string
+	seen        procfs.Proc // as the kernel sees it
 }
 
 // startBIRD starts it as calico-node does, and returns when it answers.
@@ -140,6 +140,9 @@ func startBIRD(ctx context.Context, dir, config string) (*bird, error) {
 		}
 		return b.ask(ctx) == nil, nil
 	})
+	if err == nil {
+		b.seen, err = procfs.NewProc(b.Pid())
+	}
 	if err != nil {
 		b.Kill()
 		return nil, fmt.Errorf("starting BIRD: %w: %s", err, controlplane.Tail(b.log))
@@ -170,22 +173,13 @@ func (b *bird) slowest(ctx context.Context) time.Duration {
 	}
 }
 
-// cpu is the time that BIRD has spent on a processor.
 func (b *bird) cpu() (time.Duration, error) {
-	process, err := procfs.NewProc(b.Pid())
-	if err != nil {
-		return 0, fmt.Errorf("finding BIRD: %w", err)
-	}
-	spent, err := process.Schedstat()
+	spent, err := b.seen.Schedstat()
 	return time.Duration(spent.RunningNanoseconds), err //nolint:gosec // G115: at most hours
 }
 
 // peakMemory is the most that BIRD ever had resident, in bytes.
 func (b *bird) peakMemory() (int64, error) {
-	process, err := procfs.NewProc(b.Pid())
-	if err != nil {
-		return 0, fmt.Errorf("finding BIRD: %w", err)
-	}
-	status, err := process.NewStatus()
+	status, err := b.seen.NewStatus()
 	return int64(status.VmHWM), err //nolint:gosec // G115: bytes of memory
 }

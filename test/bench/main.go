@@ -85,7 +85,6 @@ func digits(d time.Duration) time.Duration {
 // returns is how many clients come back, one after another; the median counts.
 const returns = 5
 
-// result is what was measured.
 type result struct {
 	Clients int
 	// Restart is the worst case: BIRD has just started, and all clients connect at the same moment.
@@ -117,21 +116,20 @@ type figures struct {
 // which names what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
 func measure(ctx context.Context, clients int, silent func(number int) bool, dir string) (result, error) {
 	r := result{Clients: clients}
-	err := prepareHost()
-	var config string
-	if err == nil {
-		config, err = configure(ctx, dir, clients)
-	}
-	if err == nil {
-		err = r.measure(ctx, silent, dir, config)
-	}
-	if err != nil {
+	if err := r.measure(ctx, silent, dir); err != nil {
 		return result{}, fmt.Errorf("measuring %d clients: %w", clients, err)
 	}
 	return r, nil
 }
 
-func (r *result) measure(ctx context.Context, silent func(number int) bool, dir, config string) error {
+func (r *result) measure(ctx context.Context, silent func(number int) bool, dir string) error {
+	if err := prepareHost(); err != nil {
+		return err
+	}
+	config, err := configure(ctx, dir, r.Clients)
+	if err != nil {
+		return err
+	}
 	daemon, err := startBIRD(ctx, dir, config)
 	if err != nil {
 		return err
@@ -161,7 +159,6 @@ func (r *result) measure(ctx context.Context, silent func(number int) bool, dir,
 	return nil
 }
 
-// restart lets all clients connect to a BIRD that has just started.
 func (r *result) restart(ctx context.Context, daemon *bird, c *clientSet) error {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -181,9 +178,6 @@ func (r *result) restart(ctx context.Context, daemon *bird, c *clientSet) error 
 	return err
 }
 
-// look is how often it is seen whether the clients have converged.
-const look = 2 * time.Millisecond
-
 // event measures from the beginning, which cause returns, until every client has every prefix.
 func event(ctx context.Context, daemon *bird, c *clientSet, cause func() time.Time) (figures, error) {
 	before, err := daemon.cpu()
@@ -198,7 +192,7 @@ func event(ctx context.Context, daemon *bird, c *clientSet, cause func() time.Ti
 			return figures{}, fmt.Errorf("BIRD has ended: %s", controlplane.Tail(daemon.log))
 		case <-ctx.Done():
 			return figures{}, fmt.Errorf("%s: %w", c.lacking(), ctx.Err())
-		case <-time.After(look):
+		case <-time.After(2 * time.Millisecond):
 		}
 		if converged, routes := c.converged(); converged {
 			took := time.Since(began)

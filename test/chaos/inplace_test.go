@@ -3,16 +3,20 @@
 package chaos_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/topology"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -82,7 +86,7 @@ func cutLink(c *cluster) {
 	hit := before[len(before)-1]
 	e := c.begin("a reflector's link is cut")
 	require.NoError(c.t, c.Lab.CutLink(hit))
-	require.NoError(c.t, c.Lab.SetUnknown(c.ctx, hit))
+	require.NoError(c.t, c.Lab.SetReady(c.ctx, hit, corev1.ConditionUnknown))
 	after := c.waitReplaced(before, hit)
 	c.requireOnePerZone(after)
 	substitute := newOne(before, after)
@@ -90,7 +94,7 @@ func cutLink(c *cluster) {
 	c.requireEvents(e, []string{"ReflectorAdded", substitute}, []string{"ReflectorRemoved", hit, "it is not Ready"})
 
 	require.NoError(c.t, c.Lab.RestoreLink(hit))
-	require.NoError(c.t, c.Lab.SetReady(c.ctx, hit, true))
+	require.NoError(c.t, c.Lab.SetReady(c.ctx, hit, corev1.ConditionTrue))
 	require.NoError(c.t, c.Lab.WaitReflected(c.ctx, after...))
 	require.Equal(c.t, after, c.waitReflectors("calm", func([]string) bool { return true }), "a node that comes back is an ordinary one")
 	c.requireLostNothing(e, hit)
@@ -121,7 +125,7 @@ func cutZone(c *cluster) {
 		require.NoError(c.t, c.Lab.CutLink(n))
 	}
 	for _, n := range cut {
-		require.NoError(c.t, c.Lab.SetUnknown(c.ctx, n))
+		require.NoError(c.t, c.Lab.SetReady(c.ctx, n, corev1.ConditionUnknown))
 	}
 	lent := newOne(before, c.waitReplaced(before, hit))
 	require.NotEqual(c.t, zones[hit], zones[lent])
@@ -129,7 +133,7 @@ func cutZone(c *cluster) {
 
 	for _, n := range cut {
 		require.NoError(c.t, c.Lab.RestoreLink(n))
-		require.NoError(c.t, c.Lab.SetReady(c.ctx, n, true))
+		require.NoError(c.t, c.Lab.SetReady(c.ctx, n, corev1.ConditionTrue))
 	}
 	after := c.waitReflectors("the zone to have its share back", func(h []string) bool { return len(h) == 3 && c.onePerZone(h) })
 	require.NotContains(c.t, after, lent)
@@ -138,8 +142,7 @@ func cutZone(c *cluster) {
 	c.requireLostNothing(e, cut...)
 }
 
-// cordonFirst: a person cordons the reflector that is the client of no other. What that
-// may cost is said before, for exactly two nodes.
+// cordonFirst: a person cordons the reflector that is the client of no other. What that may cost is said before, for exactly two nodes.
 func cordonFirst(c *cluster) {
 	before := c.reflectors()
 	hit := before[0]
@@ -169,12 +172,203 @@ func cordonFirst(c *cluster) {
 // shutDownInTurn: the way a rolling update of workers does it. The grace is as it
 // is by default, so that nothing but the safety net can help.
 func shutDownInTurn(c *cluster) {
-	c.edit(func(spec *v1alpha1.RouteReflectorPoolSpec) {
+	require.NoError(c.t, c.Edit(c.ctx, func(spec *v1alpha1.RouteReflectorPoolSpec) {
 		spec.Rollout.NotReadyGrace = metav1.Duration{Duration: time.Minute}
-	})
+	}))
 	going := c.reflectors()
 	e := c.begin("reflectors shut down in turn")
 	last := c.shutDownEach(going)
 	c.requireNetCaught(e, last)
 	c.requireLostNothing(e, going...)
+}
+
+// replicated and bare are the nodes that a drained cluster prefers: a ReplicaSet
+// has made the pods of the former, and those of the latter have no controller.
+var replicated, bare = []string{"infra-0", "infra-1"}, "infra-2"
+
+// byHand is a node that a person has cordoned.
+const byHand = "worker-0"
+
+// A cluster without zones gets its reflectors by draining them, and loses all of them together.
+func TestDrainedReflectors(t *testing.T) {
+	c := start(t, site.Options{Nodes: infraAndWorkers(5)})
+	c.stages([]stage{
+		{"promotion is Drain", migrateDraining},
+		{"all reflectors are shut down in the same second", shutDownTogether},
+	})
+}
+
+// infraAndWorkers describes a cluster without zones.
+func infraAndWorkers(workers int) []lab.NodeSpec {
+	infra := map[string]string{"node-role.kubernetes.io/infra": ""}
+	specs := []lab.NodeSpec{
+		{Name: replicated[0], Labels: infra, Pods: 1, Controlled: true},
+		{Name: replicated[1], Labels: infra, Pods: 2, Controlled: true},
+		{Name: bare, Labels: infra, Pods: 3},
+	}
+	for i := range workers {
+		specs = append(specs, lab.NodeSpec{Name: fmt.Sprintf("worker-%d", i), Pods: 1})
+	}
+	return specs
+}
+
+// migrateDraining: what can be moved is evicted, what cannot stays, no pod loses anything while it runs, and every
+// cordon of ours is undone.
+func migrateDraining(c *cluster) {
+	stay, err := c.Lab.Pods(c.ctx, bare)
+	require.NoError(c.t, err)
+	require.Len(c.t, stay, 3)
+	require.NoError(c.t, c.Lab.Cordon(c.ctx, byHand))
+	e := c.begin("onto drained nodes")
+	require.NoError(c.t, c.CreatePool(c.ctx, func(o *v1alpha1.RouteReflectorPool) {
+		hasty(o)
+		o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+		o.Spec.Provider.ExistingNodes.Preferred.MatchLabels = map[string]string{"node-role.kubernetes.io/infra": ""}
+	}))
+	reflectors := c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
+	require.Equal(c.t, append(slices.Clone(replicated), bare), reflectors)
+	c.requireMesh(false)
+	require.Equal(c.t, []string{byHand}, c.cordoned(), "ours are undone, a person's is not")
+	left, err := c.Lab.Pods(c.ctx, bare)
+	require.NoError(c.t, err)
+	require.Subset(c.t, left, stay, "pods without a controller stay")
+	events := [][]string{{"PodsStay", bare, stay[0]}}
+	for _, n := range replicated {
+		events = append(events, []string{"NodeCordoned", n}, []string{"PodsEvicted", n}, []string{"NodeUncordoned", n})
+	}
+	c.requireEvents(e, events...)
+	c.requireLostNothing(e)
+}
+
+// shutDownTogether: no reflector is left, and every route is withdrawn. The mesh is switched on without a wait, and
+// carries everyone within seconds. The grace is as it is by default, so that nothing else happens meanwhile.
+func shutDownTogether(c *cluster) {
+	require.NoError(c.t, c.Edit(c.ctx, func(spec *v1alpha1.RouteReflectorPoolSpec) {
+		spec.Rollout.NotReadyGrace = metav1.Duration{Duration: time.Minute}
+	}))
+	going := c.reflectors()
+	e := c.begin("all reflectors shut down together")
+	var all sync.WaitGroup
+	errs := make([]error, len(going))
+	for i, n := range going {
+		all.Go(func() { errs[i] = c.Lab.Shutdown(c.ctx, n) })
+	}
+	all.Wait()
+	known := time.Now()
+	for _, err := range errs {
+		require.NoError(c.t, err)
+	}
+	require.Less(c.t, known.Sub(e.from), 2*time.Second, "they go together")
+	require.Eventually(c.t, func() bool { return len(c.meshWrites(e)) > 0 }, limit, 100*time.Millisecond)
+	time.Sleep(15 * time.Second) // for whatever else might be lost
+	c.requireMesh(true)
+	c.requireEvents(e, []string{"MeshRestored", "only 0 route reflectors serve, at least 2 should: the mesh takes over until they are back"})
+
+	report := c.lost(e, going...)
+	decided := c.meshWrites(e)[0].Time
+	from, until := bounds(report)
+	require.NotEmpty(c.t, report.Lossy(), "without reflectors there are no routes, or nothing is measured")
+	c.t.Logf("lost from %s after the first went to %s; decided %s after the API knew of all; routes back %s after that",
+		from.Sub(e.from).Round(time.Millisecond), until.Sub(e.from).Round(time.Millisecond),
+		decided.Sub(known).Round(time.Millisecond), until.Sub(decided).Round(time.Millisecond))
+	require.Less(c.t, decided.Sub(known), 2*time.Second, "the mesh is switched on as soon as the API knows")
+	require.Less(c.t, until.Sub(decided), 5*time.Second, "the mesh carries everyone")
+}
+
+// roleLabel is what spec.bgp.nodeLabel is by default.
+const roleLabel = "rrpool.io/route-reflector"
+
+// A cluster moves from one topology to another, and reflectors come, go and fail in each. No
+// packet is lost, and the mesh is never needed in between.
+func TestTopologiesGrowShrinkAndChange(t *testing.T) {
+	c := start(t, site.Options{MeshPassword: "s3cret"})
+	c.stages([]stage{
+		{"onto Single", migrateDedicated},
+		{"Single to Quorum", move(v1alpha1.TopologyQuorum, 6, 2, 6)},
+		{"a reflector more in each zone", move(v1alpha1.TopologyQuorum, 9, 2, 9)},
+		{"and one less", move(v1alpha1.TopologyQuorum, 6, 2, 6)},
+		{"Quorum to Hierarchy", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
+		{"a reflector more in each rack", move(v1alpha1.TopologyHierarchy, 3, 3, 12)},
+		{"a rack's reflector is lost", loseReflector},
+		{"and one less in each rack", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
+		{"Hierarchy to Single", move(v1alpha1.TopologySingle, 3, 2, 3)},
+		{"Single to Hierarchy", move(v1alpha1.TopologyHierarchy, 3, 2, 9)},
+		{"Hierarchy to MultiCluster", move(v1alpha1.TopologyMultiCluster, 3, 3, 3)},
+		{"back to the mesh", backToMesh},
+	})
+}
+
+func migrateDedicated(c *cluster) {
+	e := c.begin("onto dedicated nodes")
+	require.NoError(c.t, c.CreatePool(c.ctx, hasty))
+	c.waitReflectors("three reflectors", func(h []string) bool { return len(h) == 3 })
+	c.requireMesh(false)
+	c.requireLostNothing(e)
+}
+
+// move changes the topology, and how many reflectors it has, and waits until they all have their slots.
+func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) func(*cluster) {
+	return func(c *cluster) {
+		e := c.begin(string(kind))
+		require.NoError(c.t, c.Edit(c.ctx, func(spec *v1alpha1.RouteReflectorPoolSpec) {
+			spec.Topology.Type, spec.Topology.Redundancy, spec.Sizing.Min = kind, redundancy, sized
+		}))
+		c.waitReflectors("the new slots", func(h []string) bool {
+			slots := c.slots()
+			if len(h) != reflectors || len(slots) != reflectors {
+				return false
+			}
+			for _, slot := range slots {
+				if topology.KindOf(slot) != kind {
+					return false
+				}
+			}
+			return true
+		})
+		c.requireMesh(false)
+		require.Empty(c.t, c.meshWrites(e), "the mesh was not needed")
+		c.requireEvents(e)
+		c.requireLostNothing(e)
+	}
+}
+
+// slots are the reflectors' slots by node.
+func (c *cluster) slots() map[string]string {
+	c.t.Helper()
+	out := map[string]string{}
+	for _, n := range c.nodes() {
+		if slot, is := n.Labels[roleLabel]; is {
+			out[n.Name] = slot
+		}
+	}
+	return out
+}
+
+// loseReflector: the machine of one of a rack's reflectors is shut down, and comes back.
+func loseReflector(c *cluster) {
+	e := c.begin("a rack's reflector is lost")
+	hit := ""
+	for node, slot := range c.slots() {
+		if slot == "rack-us-south-1-1" {
+			hit = node
+		}
+	}
+	require.NotEmpty(c.t, hit)
+	require.NoError(c.t, c.Lab.Shutdown(c.ctx, hit))
+	c.waitFor("it to be missed", func(o *v1alpha1.RouteReflectorPool) bool { return !ready(o) })
+	require.NoError(c.t, c.Lab.PowerOn(c.ctx, hit))
+	c.waitReflectors("all twelve", func(h []string) bool { return len(h) == 12 })
+	require.Empty(c.t, c.meshWrites(e), "the mesh was not needed")
+	c.requireEvents(e)
+	c.requireLostNothing(e)
+}
+
+func backToMesh(c *cluster) {
+	e := c.begin("back to the mesh")
+	require.NoError(c.t, c.SetMode(c.ctx, v1alpha1.ModeFullMesh))
+	c.waitFor("the mesh", func(o *v1alpha1.RouteReflectorPool) bool {
+		return o.Status.ObservedGeneration == o.Generation && o.Status.Step.Name == "Steady" && len(c.slots()) == 0
+	})
+	c.requireMesh(true)
+	c.requireLostNothing(e)
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/rrpool/rrpool/test/e2e/site"
+	"github.com/rrpool/rrpool/test/lab"
 )
 
 // enough is how many reflectors every Ready client must have an Established session with before anything is taken away, where there
@@ -212,4 +215,194 @@ func (w *observer) judge() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sight is the cluster from outside: roles from the API, sessions from each node's BIRD.
+type sight struct {
+	nodes      []string
+	reflectors []string
+	names      map[netip.Addr]string
+	// sessions by node; none where BIRD does not answer.
+	sessions map[string][]lab.Session
+	// apart are two workers of which the first's kernel has no route to the second.
+	apart [][2]string
+}
+
+func (s *chaosRun) look(ctx context.Context) (*sight, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	reflectors, err := s.CurrentReflectors(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := s.glimpse()
+	now.reflectors = reflectors
+	for _, a := range s.Workers {
+		for _, b := range s.Workers {
+			if reaches, err := s.Lab.Reaches(a, b); a != b && (err != nil || !reaches) {
+				now.apart = append(now.apart, [2]string{a, b})
+			}
+		}
+	}
+	return now, nil
+}
+
+// glimpse is what can be seen without the API.
+func (s *chaosRun) glimpse() *sight {
+	now := &sight{nodes: s.Lab.Nodes(), names: map[netip.Addr]string{}, sessions: map[string][]lab.Session{}}
+	for _, n := range now.nodes {
+		now.names[s.Lab.Address(n)] = n
+		if sessions, err := s.Lab.Sessions(n); err == nil {
+			now.sessions[n] = sessions
+		}
+	}
+	return now
+}
+
+// gone: there is no such host any more.
+func (s *chaosRun) gone(node string) bool { return !slices.Contains(s.Lab.Nodes(), node) }
+
+// sound: all is well but for those that are hit.
+func (v *sight) sound(hit map[string]bool, reflectors int) error {
+	for _, pair := range v.apart {
+		if !hit[pair[0]] && !hit[pair[1]] {
+			return fmt.Errorf("%s has no route to %s", pair[0], pair[1])
+		}
+	}
+	whole := 0
+	for _, n := range v.nodes {
+		if hit[n] {
+			continue
+		}
+		if err := v.whole(n, hit); err != nil {
+			return err
+		}
+		if slices.Contains(v.reflectors, n) {
+			whole++
+		}
+	}
+	for n := range hit {
+		if slices.Contains(v.reflectors, n) {
+			whole++ // its own occurrence waits for it
+		}
+	}
+	if whole < reflectors {
+		return fmt.Errorf("%d reflectors serve, not %d", whole, reflectors)
+	}
+	return nil
+}
+
+// whole: a node has an Established session with every reflector, or with every node, and none that is not.
+func (v *sight) whole(node string, hit map[string]bool) error {
+	up := map[string]bool{}
+	for _, session := range v.sessions[node] {
+		peer := v.names[session.Peer]
+		known := peer != "" && !hit[peer]
+		if known && !session.Established() {
+			return fmt.Errorf("%s ↔ %s is %s, protocol %s", node, peer, session.State, session.ProtocolState)
+		}
+		up[peer] = true
+	}
+	delete(up, "")
+	missing := slices.DeleteFunc(slices.Clone(v.reflectors), func(h string) bool {
+		return h == node || hit[h] || up[h] || !slices.Contains(v.nodes, h)
+	})
+	if len(missing) > 0 {
+		return fmt.Errorf("%s has no session with %s", node, strings.Join(missing, ", "))
+	}
+	if len(up) == 0 && len(v.nodes)-len(hit) > 1 {
+		return fmt.Errorf("%s has no session at all", node)
+	}
+	return nil
+}
+
+// served counts the reflectors that a node has an Established session with.
+func (v *sight) served(node string, reflectors []string) int {
+	count := 0
+	for _, session := range v.sessions[node] {
+		if session.Established() && !session.Mesh() && slices.Contains(reflectors, v.names[session.Peer]) {
+			count++
+		}
+	}
+	return count
+}
+
+// apart is the time between two shutdowns.
+const apart = 20 * time.Second
+
+// reflectors are those that serve, in peering order. The cluster must be at rest.
+func (c *cluster) reflectors() []string {
+	c.t.Helper()
+	return c.inPeeringOrder(c.waitReflectors("calm", func(h []string) bool { return len(h) >= 3 }))
+}
+
+// waitReplaced waits until another node has the role instead of this one, and the others still have it.
+func (c *cluster) waitReplaced(before []string, hit string) []string {
+	c.t.Helper()
+	stay := slices.DeleteFunc(slices.Clone(before), func(n string) bool { return n == hit })
+	return c.waitReflectors("a substitute for "+hit, func(now []string) bool {
+		return len(now) == len(before) && !slices.Contains(now, hit) &&
+			!slices.ContainsFunc(stay, func(n string) bool { return !slices.Contains(now, n) })
+	})
+}
+
+// newOne is the one that was not there before.
+func newOne(before, after []string) string {
+	for _, n := range after {
+		if !slices.Contains(before, n) {
+			return n
+		}
+	}
+	return ""
+}
+
+func (c *cluster) onePerZone(reflectors []string) bool {
+	c.t.Helper()
+	zones := c.zones()
+	seen := map[string]bool{}
+	for _, h := range reflectors {
+		seen[zones[h]] = true
+	}
+	return len(seen) == len(reflectors)
+}
+
+func (c *cluster) requireOnePerZone(reflectors []string) {
+	c.t.Helper()
+	require.True(c.t, c.onePerZone(reflectors), "%v are in zones %v", reflectors, c.zones())
+}
+
+// requireNoPeersOf checks that no BGPPeer is left for a node that is gone.
+func (c *cluster) requireNoPeersOf(node string) {
+	c.t.Helper()
+	peers, err := c.Lab.Calico().BGPPeers().List(c.ctx, options.ListOptions{})
+	require.NoError(c.t, err)
+	require.NotEmpty(c.t, peers.Items)
+	for i := range peers.Items {
+		require.NotContains(c.t, strings.Split(peers.Items[i].Name, "."), node)
+	}
+}
+
+// shutDownEach shuts nodes down in order, and says when the last one began to go.
+func (c *cluster) shutDownEach(nodes []string) time.Time {
+	c.t.Helper()
+	next := time.Now()
+	for _, n := range nodes {
+		time.Sleep(time.Until(next))
+		next = time.Now().Add(apart)
+		c.t.Logf("%s %s is shut down", time.Now().Format("15:04:05.000"), n)
+		require.NoError(c.t, c.Lab.Shutdown(c.ctx, n))
+	}
+	time.Sleep(apart / 2)
+	return next.Add(-apart)
+}
+
+// requireNetCaught checks that the manager switched the mesh on before the last reflector went, and said why.
+func (c *cluster) requireNetCaught(e event, last time.Time) {
+	c.t.Helper()
+	writes := c.meshWrites(e)
+	require.NotEmpty(c.t, writes, "the mesh came back")
+	c.t.Logf("    mesh: %s, the last one went at %s", writes[0], last.Format("15:04:05.000"))
+	require.True(c.t, writes[0].Time.Before(last), "the mesh came on at %s, after the last one went at %s", writes[0].Time, last)
+	c.requireMesh(true)
+	c.requireEvents(e, []string{"MeshRestored", "only 1 route reflectors serve, at least 2 should: the mesh takes over until they are back"})
 }

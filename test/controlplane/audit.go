@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,9 +44,8 @@ func (e AuditEvent) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s/%s → %d", e.Time.Format(time.StampMilli), e.User, e.Verb, e.Resource, e.Namespace, e.Name, e.Code)
 }
 
-// Writes returns the writes received at or after since, in order, of one user ("" is everyone).
-// Leader election is included: see AuditEvent.Lease. Reviews (who is that, may they?) are not: they are made by a
-// create, and change nothing.
+// Writes returns the writes received at or after since, in order, of one user ("" is everyone). Leader election is included: see
+// AuditEvent.Lease. Reviews (who is that, may they?) are not: they are made by a create, and change nothing.
 func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error) {
 	events, err := c.Requests(user, since)
 	return slices.DeleteFunc(events, func(e AuditEvent) bool {
@@ -109,13 +109,9 @@ func parseAuditEvent(line []byte) (AuditEvent, error) {
 	if err := json.Unmarshal(line, &raw); err != nil {
 		return AuditEvent{}, fmt.Errorf("reading an audit event: %w", err)
 	}
-	event := AuditEvent{
+	return AuditEvent{
 		Time: raw.RequestReceivedTimestamp, User: cmp.Or(raw.ImpersonatedUser.Username, raw.User.Username), Verb: raw.Verb,
-		Group: raw.ObjectRef.APIGroup, Resource: raw.ObjectRef.Resource,
+		Group: raw.ObjectRef.APIGroup, Resource: strings.TrimSuffix(raw.ObjectRef.Resource+"/"+raw.ObjectRef.Subresource, "/"),
 		Namespace: raw.ObjectRef.Namespace, Name: raw.ObjectRef.Name, Code: raw.ResponseStatus.Code,
-	}
-	if raw.ObjectRef.Subresource != "" {
-		event.Resource += "/" + raw.ObjectRef.Subresource
-	}
-	return event, nil
+	}, nil
 }

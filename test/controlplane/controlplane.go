@@ -12,15 +12,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
@@ -50,12 +54,12 @@ type Options struct {
 type ControlPlane struct {
 	options   Options
 	temporary bool
-	url       string // the apiserver's
+	port      string // the apiserver's
 	etcdURL   string
 	admin     *rest.Config
 	etcd      *Process
 	apiserver *Process
-	ports     []*port
+	sockets   []int // that hold ports
 }
 
 // Start runs a control plane and returns when it is ready to serve, its system namespaces and CRDs included.
@@ -89,11 +93,10 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	if err := programs.Build(ctx, os.Stderr, "etcd", "kube-apiserver"); err != nil {
 		return fmt.Errorf("preparing the control plane: %w", err)
 	}
-	port, err := c.port()
-	if err != nil {
+	if c.port, err = c.holdPort(); err != nil {
 		return err
 	}
-	c.url = "https://" + net.JoinHostPort(cmp.Or(o.Host, loopback), port)
+	o.Host = cmp.Or(o.Host, loopback)
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp("", "rrpool-controlplane-"); err != nil {
 			return fmt.Errorf("making a folder: %w", err)
@@ -103,18 +106,42 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	return nil
 }
 
-// port gives one that is ours until Stop.
-func (c *ControlPlane) port() (string, error) {
-	p, err := holdPort()
-	if err != nil {
-		return "", err
+// holdPort gives a TCP port on loopback that no other process gets until Stop. One that is merely free now could be taken before its server
+// listens, which takes an apiserver seconds, and again whenever that is restarted. It is bound, so that the kernel gives it to no other
+// process, and not listening, so that no connection comes here. A server that shares its port (SO_REUSEPORT) can listen there.
+func (c *ControlPlane) holdPort() (string, error) {
+	socket, err := newSocket()
+	if err == nil {
+		c.sockets = append(c.sockets, socket)
+		err = unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 	}
-	c.ports = append(c.ports, p)
-	return strconv.Itoa(p.number), nil
+	if err == nil {
+		err = unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+	}
+	var address unix.Sockaddr
+	if err == nil {
+		address, err = unix.Getsockname(socket)
+	}
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	return strconv.Itoa(address.(*unix.SockaddrInet4).Port), nil //nolint:forcetypeassert // as it was bound
+}
+
+// newSocket makes one that no child inherits: a child would hold the port longer than we do.
+func newSocket() (int, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(socket)
+	}
+	return socket, err
 }
 
 func (c *ControlPlane) writeFiles() error {
-	certificates, key, err := cert.GenerateSelfSignedCertKey(cmp.Or(c.options.Host, loopback), []net.IP{net.ParseIP(loopback)}, []string{"localhost", "kubernetes.default.svc"})
+	names := []string{"localhost", "kubernetes.default.svc"}
+	certificates, key, err := cert.GenerateSelfSignedCertKey(c.options.Host, []net.IP{net.ParseIP(loopback)}, names)
 	if err != nil {
 		return fmt.Errorf("making the apiserver's certificate: %w", err)
 	}
@@ -131,16 +158,19 @@ func (c *ControlPlane) writeFiles() error {
 			return fmt.Errorf("writing %q: %w", name, err)
 		}
 	}
-	c.admin = &rest.Config{Host: c.url, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: certificates}, QPS: -1} // no limit on our side
+	c.admin = &rest.Config{
+		Host: "https://" + net.JoinHostPort(c.options.Host, c.port), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: certificates},
+		QPS: -1, // no limit on our side
+	}
 	return nil
 }
 
 func (c *ControlPlane) startEtcd() error {
-	client, err := c.port()
+	client, err := c.holdPort()
 	if err != nil {
 		return err
 	}
-	peer, err := c.port()
+	peer, err := c.holdPort()
 	if err != nil {
 		return err
 	}
@@ -156,7 +186,7 @@ func (c *ControlPlane) run(program string, args ...string) (*Process, error) {
 	return StartProcess(exec.Command(programs.Path(program), args...), c.path(program+".log"), nil) //nolint:gosec // G204: built by us
 }
 
-// StartAPIServer starts the apiserver after StopAPIServer, at the same address and with the same users, and waits until it is ready.
+// StartAPIServer starts the apiserver after KillAPIServer, at the same address and with the same users, and waits until it is ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	if c.apiserver, err = c.run("kube-apiserver", c.apiserverFlags()...); err != nil {
 		return err
@@ -164,30 +194,11 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	return c.waitReady(ctx)
 }
 
-// StopAPIServer takes the API away in order; etcd keeps the data. It fails when the apiserver has ended by itself before.
-func (c *ControlPlane) StopAPIServer() error {
-	if !c.apiserver.Running() {
-		return fmt.Errorf("kube-apiserver has ended by itself:\n%s", Tail(c.path("kube-apiserver.log")))
-	}
-	_ = c.apiserver.Stop(syscall.SIGTERM) // one that waits for clients that are cut off is killed
-	return nil
-}
-
-// KillAPIServer takes the API away as a crash does.
+// KillAPIServer takes the API away as a crash does; etcd keeps the data.
 func (c *ControlPlane) KillAPIServer() { c.apiserver.Kill() }
 
 // PauseEtcd lets etcd stand still, as on a disk that hangs: the apiserver runs on, and answers nothing that needs its data.
-func (c *ControlPlane) PauseEtcd() error {
-	if err := c.etcd.Signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	for end := time.Now().Add(stopTimeout); !c.etcd.paused(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			return fmt.Errorf("etcd did not stand still within %s", stopTimeout)
-		}
-	}
-	return nil
-}
+func (c *ControlPlane) PauseEtcd() error { return c.etcd.Signal(syscall.SIGSTOP) }
 
 // ResumeEtcd lets etcd go on after PauseEtcd.
 func (c *ControlPlane) ResumeEtcd() error { return c.etcd.Signal(syscall.SIGCONT) }
@@ -200,10 +211,10 @@ func (c *ControlPlane) Stop() error {
 		_ = c.etcd.Stop(syscall.SIGTERM)
 	}
 	var errs []error
-	for _, p := range c.ports {
-		errs = append(errs, p.release())
+	for _, socket := range c.sockets {
+		errs = append(errs, unix.Close(socket))
 	}
-	c.ports = nil
+	c.sockets = nil
 	if c.temporary {
 		errs = append(errs, os.RemoveAll(c.options.Dir))
 	}
@@ -213,12 +224,14 @@ func (c *ControlPlane) Stop() error {
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.options.Dir, name) }
 
 func (c *ControlPlane) apiserverFlags() []string {
-	o, listen := c.options, loopback
-	if o.Host != "" {
-		listen = "0.0.0.0"
+	o := c.options
+	listen, advertise := loopback, []string{"--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none"}
+	if o.Host != loopback {
+		// In a network namespace without a default route the apiserver cannot guess what to advertise.
+		listen, advertise = "0.0.0.0", []string{"--advertise-address=" + o.Host}
 	}
 	flags := []string{
-		"--etcd-servers=" + c.etcdURL, "--bind-address=" + listen, "--secure-port=" + strconv.Itoa(c.ports[0].number), "--permit-port-sharing",
+		"--etcd-servers=" + c.etcdURL, "--bind-address=" + listen, "--secure-port=" + c.port, "--permit-port-sharing",
 		"--cert-dir=" + o.Dir, "--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"), "--audit-log-mode=blocking",
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--token-auth-file=" + c.path("tokens.csv"),
@@ -228,13 +241,7 @@ func (c *ControlPlane) apiserverFlags() []string {
 		// Without controllers there are no default service accounts, and new nodes would keep the not-ready taint.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
-	// In a network namespace without a default route the apiserver cannot guess what to advertise.
-	if o.Host != "" {
-		flags = append(flags, "--advertise-address="+o.Host)
-	} else {
-		flags = append(flags, "--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none")
-	}
-	return append(flags, o.APIServerFlags...)
+	return slices.Concat(flags, advertise, o.APIServerFlags)
 }
 
 // waitReady waits until the apiserver calls itself ready and has made the namespaces that every cluster has.
@@ -261,7 +268,7 @@ func (c *ControlPlane) waitReady(ctx context.Context) error {
 
 // shared is the one control plane of a test binary.
 var shared struct {
-	sync.Mutex
+	start sync.Once
 	plane *ControlPlane
 	err   error
 }
@@ -271,11 +278,12 @@ var shared struct {
 // test's own to name apart and to clean up; a test that stops the apiserver should Start its own.
 func ForTest(tb testing.TB) *ControlPlane {
 	tb.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.plane == nil && shared.err == nil {
-		shared.plane, shared.err = startShared(tb.Context())
-	}
+	shared.start.Do(func() {
+		var calico string
+		if calico, shared.err = CalicoCRDs(tb.Context()); shared.err == nil {
+			shared.plane, shared.err = Start(tb.Context(), Options{AuditReads: true, CRDs: []string{calico, OwnCRDs()}})
+		}
+	})
 	if shared.err != nil {
 		tb.Fatal(shared.err)
 	}
@@ -293,20 +301,43 @@ func Main(m *testing.M) {
 
 // StopShared stops what ForTest started, for a TestMain that has more to do than Main.
 func StopShared() error {
-	shared.Lock()
-	defer shared.Unlock()
 	if shared.plane == nil {
 		return nil
 	}
-	err := shared.plane.Stop()
-	shared.plane = nil
-	return err
+	return shared.plane.Stop()
 }
 
-func startShared(ctx context.Context) (*ControlPlane, error) {
-	calico, err := CalicoCRDs(ctx)
-	if err != nil {
-		return nil, err
+// AdminConfig returns a copy of the configuration of a user who may do everything, without a client-side rate limit.
+func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.admin) }
+
+// UserConfig returns a configuration with which the admin acts as a user with these groups, and may do only what RBAC grants that user.
+func (c *ControlPlane) UserConfig(user string, groups ...string) *rest.Config {
+	config := rest.CopyConfig(c.admin)
+	config.QPS, config.Burst = 0, 0 // the limits that clients have by themselves
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	return config
+}
+
+// ServiceAccountConfig returns a configuration that the apiserver takes for the service account's own: the same
+// user name and groups as its token would give. The ServiceAccount object need not exist.
+func (c *ControlPlane) ServiceAccountConfig(namespace, name string) *rest.Config {
+	return c.UserConfig(ServiceAccountUser(namespace, name), "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+}
+
+// ServiceAccountUser is the user name of a service account, as audit events have it.
+func ServiceAccountUser(namespace, name string) string {
+	return "system:serviceaccount:" + namespace + ":" + name
+}
+
+// WriteKubeconfig writes a configuration of ours to a kubeconfig file that only its owner may read.
+func WriteKubeconfig(path string, config *rest.Config) error {
+	const name = "rrpool"
+	file := clientcmdapi.NewConfig()
+	file.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	file.AuthInfos[name] = &clientcmdapi.AuthInfo{
+		Token: config.BearerToken, Impersonate: config.Impersonate.UserName, ImpersonateGroups: config.Impersonate.Groups,
 	}
-	return Start(ctx, Options{AuditReads: true, CRDs: []string{calico, OwnCRDs()}})
+	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	file.CurrentContext = name
+	return clientcmd.WriteToFile(*file, path)
 }

@@ -60,10 +60,7 @@ spec:
 // NativeCRDs writes Calico's CustomResourceDefinitions into a folder as they are in group projectcalico.org/v3 of Calico 3.33, which our
 // version of Calico's module does not have: those of crd.projectcalico.org with what is different there for rrpool, and DatastoreMigration.
 func NativeCRDs(ctx context.Context, dir string) error {
-	if err := os.WriteFile(filepath.Join(dir, "migration.yaml"), []byte(migrationCRD), 0o600); err != nil {
-		return fmt.Errorf("writing Calico's CRDs: %w", err)
-	}
-	return NewerCRDs(ctx, dir, true)
+	return errors.Join(os.WriteFile(filepath.Join(dir, "migration.yaml"), []byte(migrationCRD), 0o600), NewerCRDs(ctx, dir, true))
 }
 
 // NewerCRDs writes those of Calico 3.33 in group crd.projectcalico.org/v1, or of the native group projectcalico.org/v3.
@@ -79,7 +76,7 @@ func NewerCRDs(ctx context.Context, dir string, native bool) error {
 	for _, file := range files {
 		content, err := os.ReadFile(file) //nolint:gosec // G304: of a module
 		if err != nil {
-			return fmt.Errorf("reading Calico's CRDs: %w", err)
+			return err
 		}
 		text, name := string(content), filepath.Base(file)
 		switch name {
@@ -95,7 +92,7 @@ func NewerCRDs(ctx context.Context, dir string, native bool) error {
 			text = strings.Replace(text, "deleted:\n                  type: string", "deleted:\n                  type: boolean\n                  default: false", 1)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return fmt.Errorf("writing Calico's CRDs: %w", err)
+			return err
 		}
 	}
 	return nil
@@ -125,8 +122,6 @@ func InstallCRDs(config *rest.Config, dirs ...string) error {
 	if len(dirs) == 0 {
 		return nil
 	}
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: dirs, MaxTime: servedTimeout}); err != nil {
-		return fmt.Errorf("installing the CRDs of %s: %w", strings.Join(dirs, ", "), err)
-	}
-	return nil
+	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: dirs, MaxTime: servedTimeout})
+	return err
 }

@@ -1,18 +1,14 @@
 package controlplane
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // stopTimeout is how long a process may take to end by itself before it is killed, on a machine that may be slow.
@@ -84,16 +80,6 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// paused reports whether each thread stands still: on a busy machine SIGSTOP takes a while.
-func (p *Process) paused() bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid()))
-	return len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
-		text, err := os.ReadFile(path) //nolint:gosec // G304: the kernel's
-		_, state, _ := strings.Cut(string(text), ") ")
-		return err == nil && !strings.HasPrefix(state, "T")
-	})
-}
-
 // Stop ends the process with a signal and waits for it, by force when it takes too long, and returns how it ended.
 func (p *Process) Stop(s syscall.Signal) error {
 	if !p.Running() {
@@ -126,46 +112,3 @@ func Tail(path string) string {
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }
-
-// port is a TCP port on loopback that no other process gets as long as it is held. One that is merely free now could be
-// taken before its server listens, which takes an apiserver seconds, and again whenever that is restarted.
-type port struct {
-	number int
-	socket int
-}
-
-// holdPort finds a port and holds it: bound, so that the kernel gives it to no other process, and not listening, so that no
-// connection comes here. A server that shares its port (SO_REUSEPORT) can listen there.
-func holdPort() (*port, error) {
-	socket, err := newSocket()
-	if err != nil {
-		return nil, fmt.Errorf("finding a free port: %w", err)
-	}
-	p := &port{socket: socket}
-	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
-		return nil, errors.Join(fmt.Errorf("sharing a port: %w", err), p.release())
-	}
-	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return nil, errors.Join(fmt.Errorf("finding a free port: %w", err), p.release())
-	}
-	address, err := unix.Getsockname(socket)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("finding a free port: %w", err), p.release())
-	}
-	p.number = address.(*unix.SockaddrInet4).Port //nolint:forcetypeassert // as it was bound
-	return p, nil
-}
-
-// newSocket makes one that no child inherits: a child would hold the port longer than we do.
-func newSocket() (int, error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	if err == nil {
-		unix.CloseOnExec(socket)
-	}
-	return socket, err
-}
-
-// release lets others have the port.
-func (p *port) release() error { return unix.Close(p.socket) }

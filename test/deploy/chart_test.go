@@ -2,17 +2,19 @@ package deploy_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -20,11 +22,6 @@ const (
 	namespace = "rrpool-system"
 	keep      = "helm.sh/resource-policy"
 )
-
-var helmTool = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "-C", path("test", "tools", "helm"), "tool", "-n", "helm").Output()
-	return strings.TrimSpace(string(out)), err
-})
 
 // helm runs the pinned helm with folders of its own, and gives what it says, in which order ever.
 func helm(t *testing.T, arguments ...string) (stdout, stderr string, err error) {
@@ -105,11 +102,6 @@ func differing(at string, have, want any) []string {
 	return out
 }
 
-func withExternalSecret(t *testing.T) string {
-	t.Helper()
-	return with(t, "external-secret")
-}
-
 // with is a kustomization as a user writes it, with a component in it.
 func with(t *testing.T, component string) string {
 	t.Helper()
@@ -137,7 +129,7 @@ func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 	made := rendered(t)
 	require.Empty(t, unequal(made, build(t, iksOverlay)))
 	require.Equal(t, "keep", first(t, made, "CustomResourceDefinition").GetAnnotations()[keep])
-	require.Empty(t, unequal(rendered(t, "--set", "credentials.externalSecret.enabled=true"), build(t, withExternalSecret(t))))
+	require.Empty(t, unequal(rendered(t, "--set", "credentials.externalSecret.enabled=true"), build(t, with(t, "external-secret"))))
 	require.Empty(t, unequal(rendered(t, "--set", "credentials.trustedProfile.name=a b"), build(t, with(t, "trusted-profile"))))
 	require.Empty(t, unequal(rendered(t, monitored...), append(build(t, iksOverlay), build(t, "config/monitoring")...)))
 }
@@ -167,11 +159,169 @@ func TestTheChartInAnotherNamespace(t *testing.T) {
 	require.NoError(t, err, said)
 	require.NotContains(t, out, namespace)
 	require.Empty(t, unequal(decode(t, []byte(strings.ReplaceAll(strings.ReplaceAll(out, "namespace: network", "namespace: "+namespace),
-		"system:serviceaccount:network:", "system:serviceaccount:"+namespace+":"))), build(t, withExternalSecret(t))))
+		"system:serviceaccount:network:", "system:serviceaccount:"+namespace+":"))), build(t, with(t, "external-secret"))))
 	policedUser(t, decode(t, []byte(out)))
 	for _, taken := range []string{"default", "kube-system"} {
 		_, said, err = helm(t, "template", "rrpool", path(chart), "--namespace", taken)
 		require.Error(t, err)
 		require.Contains(t, said, "--namespace "+taken+": rrpool has Roles of its own in default and in kube-system: install it into a namespace of its own")
 	}
+}
+
+func TestAWrongValueIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set  string
+		says []string
+	}{
+		"a misspelt key":               {"replica=3", []string{"replica"}},
+		"a misspelt key further in":    {"image.repo=x", []string{"image", "repo"}},
+		"a key of a wrong kind":        {"replicas=two", []string{"/replicas", "integer"}},
+		"no manager at all":            {"replicas=0", []string{"/replicas", "minimum"}},
+		"a pull policy that is none":   {"image.pullPolicy=Sometimes", []string{"/image/pullPolicy", "IfNotPresent"}},
+		"a digest that is none":        {"image.digest=v1", []string{"/image/digest", "sha256"}},
+		"a budget that stops drains":   {"podDisruptionBudget.maxUnavailable=0", []string{"/podDisruptionBudget/maxUnavailable"}},
+		"the API key itself":           {"credentials.apiKey=secret", []string{"/credentials", "apiKey"}},
+		"an argument that is none":     {"extraArgs={debug}", []string{"/extraArgs/0", "^--"}},
+		"a store of an unknown kind":   {"credentials.externalSecret.secretStoreRef.kind=Vault", []string{"/secretStoreRef/kind", "ClusterSecretStore"}},
+		"a tag that is a number":       {"image.tag=0", []string{"image.tag: 0 is a number to YAML", "--set-string"}},
+		"nothing to scrape":            {"metrics.enabled=false,monitoring.serviceMonitor.enabled=true", []string{"metrics.enabled is false"}},
+		"a pool before its kind":       {"pool.create=true", []string{"pool.create", "install with pool.create=false first", "--api-versions"}},
+		"a setting of the pool itself": {"pool.mode=Paused", []string{"/pool", "mode"}},
+		"two names of a profile":       {"credentials.trustedProfile.id=Profile-1,credentials.trustedProfile.name=r", []string{"credentials.trustedProfile: give id or name"}},
+		"an id that is none":           {"credentials.trustedProfile.id=a b", []string{"/credentials/trustedProfile/id"}},
+		// A pool without a mode would be one that migrates: without a value there is none.
+		"no mode":                     {"pool.create=true,pool.spec.provider.type=IKS", []string{"pool.spec.mode: not said, and the default is RouteReflector"}},
+		"an empty mode":               {"pool.create=true,pool.spec.mode=", []string{"pool.spec.mode: not said"}},
+		"an empty spec":               {"pool.create=true,pool.spec=null", []string{"pool.spec.mode: not said"}},
+		"a mode of values and people": {"pool.create=true,pool.spec.mode=Paused,pool.modeByPeople=true", []string{"pool.spec.mode is Paused and pool.modeByPeople is true"}},
+		"a mode, no cluster to ask":   {"pool.create=true,pool.modeByPeople=true", []string{"pool.modeByPeople: the mode that is to be kept is in the cluster"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			arguments := []string{"--set", c.set}
+			if strings.HasPrefix(c.set, "pool.create=true,") {
+				arguments = append(arguments, "--api-versions", "rrpool.io/v1alpha1/RouteReflectorPool")
+			}
+			_, said, err := render(t, arguments...)
+			require.Error(t, err)
+			for _, word := range c.says {
+				require.Contains(t, said, word)
+			}
+		})
+	}
+	_, said, err := render(t, "--kube-version", "1.29.4")
+	require.Error(t, err)
+	require.Contains(t, said, "policy.enabled: ValidatingAdmissionPolicies need Kubernetes 1.30, this is v1.29.4: set policy.enabled=false")
+	_, said, err = render(t, "--kube-version", "1.29.4", "--set", "policy.enabled=false")
+	require.NoError(t, err, said)
+}
+
+// A key that is left empty, which to Helm is as good as not there, is none, or missed by its name.
+func TestAKeyThatIsLeftEmptyIsNoneOrMissed(t *testing.T) {
+	t.Parallel()
+	for name, missed := range map[string]string{
+		"replicas": "replicas", "image": "image", "image.repository": "repository", "metrics.enabled": "enabled",
+		"extraArgs=null,extraEnv=null,podAnnotations=null,podLabels=null,nodeSelector=null,affinity=null,pool.spec": "",
+	} {
+		_, said, err := render(t, "--set", name+"=null")
+		if missed == "" {
+			require.NoError(t, err, said)
+			continue
+		}
+		require.Error(t, err)
+		require.Regexp(t, "missing propert.*'"+missed+"'", said, name)
+	}
+}
+
+// everything is a set of values with all that the chart can make.
+var everything = []string{
+	"--set", "credentials.externalSecret.enabled=true", "--set", "credentials.secretName=key", "--set", "credentials.secretKey=k",
+	"--set", "pool.create=true", "--set", "pool.spec.mode=Paused", "--api-versions", "rrpool.io/v1alpha1/RouteReflectorPool",
+	"--set", "image.repository=icr.io/x/rrpool-manager", "--set", "image.digest=sha256:" + strings.Repeat("0", 64), "--set", "imagePullSecrets[0].name=icr",
+	"--set", "nodeSelector.a=b", "--set", "podAnnotations.a=b", "--set", "podLabels.a=b", "--set", "extraArgs={--zap-log-level=debug}",
+	"--set", "credentials.trustedProfile.name=a b",
+	"--set", "extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy:3128", "--set", "metrics.certificateSecret=tls",
+}
+
+// Whatever values say, the apiserver takes it, and the pods under the profile restricted.
+func TestAllThatTheChartCanMakeIsAccepted(t *testing.T) {
+	c, _ := deployed(t)
+	externalSecrets(t, c)
+	objects := rendered(t, everything...)
+	for _, o := range objects {
+		_, err := c.try(t, o)
+		require.NoError(t, err, identity(o))
+	}
+	_, err := c.try(t, podOf(t, first(t, objects, "Deployment")))
+	require.NoError(t, err)
+	deployment := manifest(t, first(t, objects, "Deployment"))
+	for _, part := range []string{
+		"image: icr.io/x/rrpool-manager@sha256:000", "name: icr", "--metrics-cert-dir=/etc/rrpool/metrics", "mountPath: /etc/rrpool/metrics",
+		"secretName: tls", "mountPath: /var/run/secrets/tokens", "--zap-log-level=debug", "name: HTTPS_PROXY", "--leader-elect", "name: POD_NAMESPACE",
+	} {
+		require.Contains(t, deployment, part)
+	}
+	require.Contains(t, manifest(t, first(t, objects, "ExternalSecret")), "name: key")
+	require.Contains(t, manifest(t, first(t, objects, "RouteReflectorPool")), "credentials:\n        trustedProfile:\n          name: a b\n      credentialsSecretRef:\n        key: k\n        name: key\n")
+	require.Empty(t, c.warnings.all())
+
+	quiet := manifest(t, first(t, rendered(t, "--set", "metrics.enabled=false"), "Deployment"))
+	require.Contains(t, quiet, "- --metrics-bind-address=0\n")
+	require.NotContains(t, quiet, ":8443")
+}
+
+func TestTheChartIsLinted(t *testing.T) {
+	said, stderr, err := helm(t, "lint", "--strict", path(chart), "--namespace", namespace)
+	require.NoError(t, err, said+stderr)
+	require.NotContains(t, said, "[WARNING]")
+
+	spoilt := filepath.Join(t.TempDir(), "rrpool")
+	require.NoError(t, os.CopyFS(spoilt, os.DirFS(path(chart))))
+	require.NoError(t, os.WriteFile(filepath.Join(spoilt, "values.yaml"), []byte("replicas: none\n"), 0o600))
+	_, _, err = helm(t, "lint", "--strict", spoilt, "--namespace", namespace)
+	require.Error(t, err, "negative control")
+}
+
+// passed are values that are handed on as they are; further keys of theirs need no default.
+var passed = []string{"resources", "affinity", "nodeSelector", "podAnnotations", "podLabels", "pool.spec", "remoteRef", "tlsConfig", "labels"}
+
+// oddities are values that values.yaml does not show, or that no template reads.
+func oddities(schema, values map[string]any, templates, at string) []string {
+	var out []string
+	properties, _, _ := unstructured.NestedMap(schema, "properties")
+	for key, property := range properties {
+		name := strings.TrimPrefix(at+"."+key, ".")
+		value, shown := values[key]
+		below, deeper := value.(map[string]any)
+		switch {
+		case name == "global":
+		case !shown:
+			out = append(out, name+" is not in values.yaml")
+		case !regexp.MustCompile(`[."]` + key + `\b`).MatchString(templates):
+			out = append(out, name+" is read by no template")
+		case deeper && !slices.ContainsFunc(passed, func(p string) bool { return strings.HasSuffix(name, p) }):
+			out = append(out, oddities(property.(map[string]any), below, templates, name)...) //nolint:forcetypeassert // it is a schema
+		}
+	}
+	return out
+}
+
+func TestEveryValueIsShownAndRead(t *testing.T) {
+	var schema, values map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text(t, path(chart, "values.schema.json"))), &schema))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(text(t, path(chart, "values.yaml"))), &values))
+	var templates strings.Builder
+	for _, pattern := range []string{"*.yaml", "*.tpl", "*.txt"} {
+		files, err := filepath.Glob(path(chart, "templates", pattern))
+		require.NoError(t, err)
+		for _, file := range files {
+			templates.WriteString(text(t, file))
+		}
+	}
+	require.Empty(t, oddities(schema, values, templates.String(), ""))
+
+	doctored := strings.ReplaceAll(templates.String(), ".certificateSecret", ".certificate")
+	require.Equal(t, []string{"metrics.certificateSecret is read by no template"}, oddities(schema, values, doctored, ""), "negative control")
+	unstructured.RemoveNestedField(values, "metrics", "enabled")
+	require.Equal(t, []string{"metrics.enabled is not in values.yaml"}, oddities(schema, values, templates.String(), ""), "negative control")
 }

@@ -91,7 +91,7 @@ func TestInstalling(t *testing.T) {
 
 // page types docs/install.md, block by block.
 func (s site) page(t *testing.T) {
-	blocks, err := walkthrough.Blocks([]byte(page(t, "docs/install.md")))
+	blocks, err := walkthrough.Blocks([]byte(text(t, path("docs/install.md"))))
 	require.NoError(t, err)
 	shell, said := s.shell(t)
 	checks := []struct {
@@ -127,7 +127,7 @@ func (s site) page(t *testing.T) {
 		{"mkdir -p mycluster", func(t *testing.T) {
 			t.Helper()
 			s.imageOnly(t)
-			live, err := s.get(t, first(t, build(t, withExternalSecret(t)), "ExternalSecret"))
+			live, err := s.get(t, first(t, build(t, with(t, "external-secret")), "ExternalSecret"))
 			require.NoError(t, err)
 			require.Contains(t, manifest(t, live), "key: mygroup/arbitrary/rrpool\n")
 		}},
@@ -170,7 +170,7 @@ func (s site) shell(t *testing.T) (*walkthrough.Shell, *bytes.Buffer) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "my-api-key"), []byte("the key\n"), 0o600))
 	said := &bytes.Buffer{}
 	env := []string{"PATH=" + commands, "HOME=" + dir, "KUBECONFIG=" + s.kubeconfig}
-	shell, err := walkthrough.StartShell(walkthrough.Session{Scripts: t.TempDir(), Dir: dir, Env: env, Out: said})
+	shell, err := walkthrough.StartShell(t.TempDir(), dir, env, said)
 	require.NoError(t, err)
 	t.Cleanup(shell.Stop)
 	return shell, said
@@ -264,8 +264,7 @@ func (s site) mode(t *testing.T) {
 	require.Contains(t, manifest(t, s.pool(t)), "mode: FullMesh\n")
 }
 
-// modeOfHelm3: Helm 3, and Helm 4 on a release of its, send a patch that takes out what the
-// release before had and this one has not.
+// modeOfHelm3: Helm 3, and Helm 4 on a release of its, send a patch that takes out what the release before had and this one has not.
 func (s site) modeOfHelm3(t *testing.T) {
 	s.without(t)
 	const client = "--server-side=false"

@@ -111,11 +111,11 @@ var writes = map[string][]write{
 		{"create", bgpConfigs, "default", `{spec: {nodeToNodeMeshEnabled: false}}`, ""},
 		{"patch", bgpConfigs, "default", `{metadata: {annotations: {rrpool.io/mesh-before: "{}"}}, spec: {nodeToNodeMeshEnabled: true, nodeMeshMaxRestartTime: 60s}}`, ""},
 		{"patch", bgpConfigs, "default", `{spec: {nodeMeshMaxRestartTime: null}}`, ""},
-		{"patch", bgpConfigs, "default", `{spec: {asNumber: 64999}}`, "changes the mesh only, not asNumber"},
-		{"patch", bgpConfigs, "default", `{spec: {serviceClusterIPs: [{cidr: 10.0.0.0/8}]}}`, "changes the mesh only, not serviceClusterIPs"},
+		{"patch", bgpConfigs, "default", `{spec: {asNumber: 64999}}`, "changes the mesh and serviceClusterIPs only, not asNumber"},
+		{"patch", bgpConfigs, "default", `{spec: {serviceExternalIPs: [{cidr: 10.0.0.0/8}]}}`, "changes the mesh and serviceClusterIPs only, not serviceExternalIPs"},
 		{"delete", bgpConfigs, "default", "", ""},
 	},
-	"a BGPConfiguration with more": {{"create", bgpConfigs, "default", `{spec: {asNumber: 64999}}`, "changes the mesh only, not asNumber"}},
+	"a BGPConfiguration with more": {{"create", bgpConfigs, "default", `{spec: {asNumber: 64999}}`, "changes the mesh and serviceClusterIPs only, not asNumber"}},
 	"that of one node":             {{"create", bgpConfigs, "node.plain", `{spec: {}}`, "default only, not node.plain"}},
 	"our finalizer": {
 		{"patch", pools, "default", `{metadata: {finalizers: [rrpool.io/test]}}`, ""},
@@ -124,8 +124,7 @@ var writes = map[string][]write{
 	"the spec": {{"patch", pools, "default", `{spec: {bgp: {nodeLabel: team}}}`, "does not change the spec"}},
 }
 
-// guarded is a cluster with the policies in force, and one who has all of the rights
-// that the manager has, and many more.
+// guarded is a cluster with the policies in force, and one who has all of the rights that the manager has, and many more.
 func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 	t.Helper()
 	c, objects := deployed(t)

@@ -1,7 +1,10 @@
 package deploy_test
 
 import (
+	"io/fs"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,11 +14,15 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/cmd/wiring"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // excess is what objects give a pod that ours never needs. What a restricted pod may not have the apiserver refuses.
@@ -153,4 +160,103 @@ func TestTheNetworkPolicyLetsInMetricsAndOutAll(t *testing.T) {
 	require.Len(t, policy.Ingress[0].Ports, 1)
 	require.Equal(t, "metrics", policy.Ingress[0].Ports[0].Port.StrVal)
 	require.Equal(t, "metrics", pod.Spec.Containers[0].Ports[0].Name)
+}
+
+func selects(selector *metav1.LabelSelector, of map[string]string) bool {
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && !s.Empty() && s.Matches(labels.Set(of)) && !s.Matches(labels.Set{"app.kubernetes.io/name": "another"})
+}
+
+func tolerates(pod corev1.PodSpec, taint corev1.Taint) bool {
+	return slices.ContainsFunc(pod.Tolerations, func(t corev1.Toleration) bool {
+		return t.ToleratesTaint(klog.Background(), &taint, false)
+	})
+}
+
+// leaves is after how many seconds a pod is evicted from a node with such a taint.
+func leaves(pod corev1.PodSpec, key string) int64 {
+	for _, t := range pod.Tolerations {
+		if t.Key == key && t.TolerationSeconds != nil {
+			return *t.TolerationSeconds
+		}
+	}
+	return 0
+}
+
+func TestManagersSurviveDrainsNodesAndZones(t *testing.T) {
+	c, _ := deployed(t)
+	sample, err := c.try(t, read(t, samples[iksOverlay])[0])
+	require.NoError(t, err)
+	reflectors := convert[v1alpha1.RouteReflectorPool](t, sample).Spec.Provider.IKS.Taint
+	require.NotEmpty(t, reflectors.Key)
+	objects := build(t, iksOverlay)
+	d := convert[appsv1.Deployment](t, first(t, objects, "Deployment"))
+	b := convert[policyv1.PodDisruptionBudget](t, first(t, objects, "PodDisruptionBudget"))
+	pod := d.Spec.Template
+
+	require.GreaterOrEqual(t, *d.Spec.Replicas, int32(2))
+	require.True(t, selects(b.Spec.Selector, pod.Labels))
+	require.Equal(t, d.Namespace, b.Namespace)
+	require.Positive(t, b.Spec.MaxUnavailable.IntValue(), "a node with a manager can be drained")
+	require.Less(t, b.Spec.MaxUnavailable.IntValue(), int(*d.Spec.Replicas), "a drain does not take all managers at once")
+	require.Equal(t, policyv1.AlwaysAllow, *b.Spec.UnhealthyPodEvictionPolicy, "a manager that does not work does not hold up drains")
+
+	var apart []string
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		require.Equal(t, corev1.ScheduleAnyway, c.WhenUnsatisfiable, "without %s it does not wait", c.TopologyKey)
+		require.EqualValues(t, 1, c.MaxSkew)
+		require.True(t, selects(c.LabelSelector, pod.Labels))
+		apart = append(apart, c.TopologyKey)
+	}
+	require.ElementsMatch(t, []string{corev1.LabelHostname, corev1.LabelTopologyZone}, apart)
+	require.Empty(t, pod.Spec.NodeSelector, "it wants no node that there may not be")
+	require.Nil(t, pod.Spec.Affinity.PodAntiAffinity)
+	nodes := pod.Spec.Affinity.NodeAffinity
+	require.Nil(t, nodes.RequiredDuringSchedulingIgnoredDuringExecution)
+	require.Equal(t, []corev1.NodeSelectorRequirement{{Key: v1alpha1.PoolLabel, Operator: corev1.NodeSelectorOpDoesNotExist}},
+		nodes.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchExpressions, "it would rather not run on a reflector")
+
+	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule} {
+		require.False(t, tolerates(pod.Spec, corev1.Taint{Key: reflectors.Key, Value: reflectors.Value, Effect: effect}))
+	}
+	require.True(t, tolerates(pod.Spec, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}))
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		require.GreaterOrEqual(t, leaves(pod.Spec, key), int64(10), key)
+		require.LessOrEqual(t, leaves(pod.Spec, key), int64(60), key)
+	}
+}
+
+// unverified gives a field a value, or hands it on, that makes a client talk to any server: fields of crypto/tls, of client-go, and
+// of the SDK of IBM Cloud.
+var unverified = regexp.MustCompile(`\b(?:InsecureSkipVerify|Insecure|InsecureSkipTLSVerify|SSLDisable|VerifyPeerCertificate|VerifyConnection)` +
+	`\b(?::| *=[^=]|\))`)
+
+// asTheUserSays is where the choice of a user's own kubeconfig is handed on, for the command line. The manager takes no such kubeconfig.
+const asTheUserSays = "controllers/calico/client.go: InsecureSkipTLSVerify:"
+
+// No code of the product can be made to talk to a server that cannot prove who it is.
+func TestNoCodeTalksToAnybody(t *testing.T) {
+	var found []string
+	count := 0
+	for _, folder := range []string{"cloud", "cmd", "config", "controllers"} {
+		require.NoError(t, filepath.WalkDir(path(folder), func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			count++
+			at, err := filepath.Rel(path(), name)
+			for _, field := range unverified.FindAllString(text(t, name), -1) {
+				found = append(found, at+": "+field)
+			}
+			return err
+		}))
+	}
+	require.Equal(t, []string{asTheUserSays}, found)
+	require.Greater(t, count, 100, "the code was looked at")
+	for _, source := range []string{
+		"tls.Config{InsecureSkipVerify: true}", "c.InsecureSkipVerify = no()", "flag(&c.InsecureSkipVerify)",
+		"rest.TLSClientConfig{Insecure: true}", "bluemix.Config{SSLDisable: true}",
+	} {
+		require.Regexp(t, unverified, source, "negative control")
+	}
 }

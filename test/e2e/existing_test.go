@@ -21,13 +21,12 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// A cluster that no cloud provides moves onto nodes that run workloads, and back, while the manager is killed after
-// each single write, before it learns that the write was done. The first reflector is the control plane's node,
-// which runs no pods, so no pod loses a packet, and afterwards no node says that it ever happened: cordons are
-// undone, but for a person's.
+// A cluster that no cloud provides moves onto nodes that run workloads, and back, while the manager is killed after each single write,
+// before it learns that the write was done. The first reflector is the control plane's node, which runs no pods, so no pod loses a packet,
+// and afterwards no node says that it ever happened: cordons are undone, but for a person's.
 func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{Nodes: withControlPlane(6), MeshPassword: "s3cret"})
+	ctx, s := site.ForTest(t, site.Options{Nodes: withControlPlane(6), MeshPassword: "s3cret"})
 	require.NoError(t, s.Lab.Cordon(ctx, "worker-5"))
 	before, nodes := bgpConfiguration(t, ctx, s), nodeObjects(t, ctx, s)
 
@@ -56,7 +55,9 @@ func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 	}
 	requireMeshed(t, ctx, s, before)
 	requireUntouched(t, ctx, s, nodes)
-	requireNothingLost(t, s)
+	report := s.Lab.Report().Only(s.Workers...)
+	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1), "the reflectors' own pods included")
+	require.NoError(t, report.ZeroLoss())
 }
 
 // killAfterEachWrite starts the manager, kills it at each write and starts the next one at once, until one reports
@@ -118,8 +119,7 @@ func count(writes []string, begin string) (n int) {
 	return n
 }
 
-// withControlPlane describes a cluster of three zones: a control plane that runs
-// no pods, and workers with a pod each.
+// withControlPlane describes a cluster of three zones: a control plane that runs no pods, and workers with a pod each.
 func withControlPlane(workers int) []lab.NodeSpec {
 	return append([]lab.NodeSpec{{
 		Name: "control-plane", Zone: "zone-1", Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""},
@@ -187,12 +187,4 @@ func requireUntouched(t *testing.T, ctx context.Context, s *site.Site, before ma
 			require.False(t, strings.HasPrefix(key, "rrpool.io/"), key)
 		}
 	}
-}
-
-// requireNothingLost checks every pair of workers, the reflectors' own pods included.
-func requireNothingLost(t *testing.T, s *site.Site) {
-	t.Helper()
-	report := s.Lab.Report().Only(s.Workers...)
-	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1))
-	require.NoError(t, report.ZeroLoss())
 }

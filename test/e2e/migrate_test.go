@@ -13,12 +13,70 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
+	"github.com/rrpool/rrpool/test/programs"
 )
+
+func TestMain(m *testing.M) {
+	if err := programs.Build(context.Background(), os.Stderr, "manager"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	lab.Main(m)
+}
+
+// limit is how long any one wait may take on a slow machine.
+const limit = 6 * time.Minute
+
+// within gives ctx a time limit.
+func within(t *testing.T, ctx context.Context) context.Context { //nolint:revive // t comes first in tests
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func isReady(o *v1alpha1.RouteReflectorPool) bool {
+	return o.Status.ObservedGeneration == o.Generation && meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady)
+}
+
+// A migrated cluster at rest costs nothing: no write to the apiserver but the lease, no change in the cloud, and at
+// most one read of it a minute.
+func TestRest(t *testing.T) {
+	lab.SkipLong(t)
+	const duration = time.Minute
+	ctx, s := site.ForTest(t, site.Options{})
+	migrate(t, ctx, s, nil)
+	migrating, err := s.Lab.ControlPlane().Writes(site.User(), time.Time{})
+	require.NoError(t, err)
+	require.Greater(t, len(migrating), 5, "the audit log sees the manager's writes")
+	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+	time.Sleep(15 * time.Second) // the reports settle into their long period
+
+	since := time.Now()
+	reads, mutations, _ := s.Cloud.Counts()
+	t.Logf("at rest for %s", duration)
+	time.Sleep(duration)
+	writes, err := s.Lab.ControlPlane().Writes(site.User(), since)
+	require.NoError(t, err)
+	leases := 0
+	for _, w := range writes {
+		if w.Lease() {
+			leases++
+			continue
+		}
+		t.Errorf("written at rest: %s", w)
+	}
+	require.NotZero(t, leases, "the manager is alive")
+	nowReads, nowMutations, _ := s.Cloud.Counts()
+	require.Equal(t, mutations, nowMutations)
+	require.LessOrEqual(t, nowReads-reads, 2, "reads of the cloud in %s", duration)
+}
 
 // fullVariable, when set, runs every combination of zones and mesh password.
 const fullVariable = "RRPOOL_E2E_FULL"
@@ -43,7 +101,7 @@ func TestMigrationAndReturn(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%d zones on %s, password %t", tc.zones, tc.generation, tc.password != ""), func(t *testing.T) {
-			ctx, s := start(t, site.Options{Zones: tc.zones, Generation: tc.generation, MeshPassword: tc.password})
+			ctx, s := site.ForTest(t, site.Options{Zones: tc.zones, Generation: tc.generation, MeshPassword: tc.password})
 			before := bgpConfiguration(t, ctx, s)
 
 			s.Lab.Checkpoint("migration")
@@ -78,7 +136,7 @@ func TestMigrationOnACloudThatIsHarder(t *testing.T) {
 		iksserver.Sparse: iksserver.Classic, iksserver.Slow: iksserver.VPC, iksserver.Strict: iksserver.VPC,
 	} {
 		t.Run(string(profile), func(t *testing.T) {
-			ctx, s := start(t, site.Options{Profile: profile, Generation: generation})
+			ctx, s := site.ForTest(t, site.Options{Profile: profile, Generation: generation})
 			ctx, cancel := context.WithTimeout(ctx, 25*time.Minute)
 			defer cancel()
 			before := bgpConfiguration(t, ctx, s)
@@ -96,6 +154,15 @@ func TestMigrationOnACloudThatIsHarder(t *testing.T) {
 			require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
 		})
 	}
+}
+
+// migrate moves a cluster onto three reflectors.
+func migrate(t *testing.T, ctx context.Context, s *site.Site, edit func(*v1alpha1.RouteReflectorPool), flags ...string) { //nolint:revive // t comes first in tests
+	t.Helper()
+	require.NoError(t, s.StartManager(flags...))
+	require.NoError(t, s.CreatePool(ctx, edit))
+	require.NoError(t, s.WaitReady(within(t, ctx)))
+	requireMigrated(t, ctx, s, 3)
 }
 
 // requireMigrated checks the cluster itself, not what the manager says of it.

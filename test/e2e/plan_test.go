@@ -59,11 +59,9 @@ func requireNothingToDo(t *testing.T, s *site.Site) {
 func (p prediction) writes(rename *strings.Replacer) []string {
 	var out []string
 	for _, step := range p.Steps {
-		var lines []string
 		for _, write := range step.Writes {
-			lines = append(lines, rename.Replace(fmt.Sprintf("%s: %s: %s", step.Name, write, step.Reason)))
+			out = append(out, rename.Replace(fmt.Sprintf("%s: %s: %s", step.Name, write, step.Reason)))
 		}
-		out = append(out, lines...)
 	}
 	return inOrder(out)
 }
@@ -109,8 +107,7 @@ func requirePredicted(t *testing.T, ctx context.Context, s *site.Site, since tim
 	}, limit, 200*time.Millisecond)
 }
 
-// poolStep is the step and the reason that were predicted for a change of the pool: its
-// event is in the provider's words and has neither.
+// poolStep is the step and the reason that were predicted for a change of the pool: its event is in the provider's words and has neither.
 func poolStep(p prediction, did string) string {
 	for _, step := range p.Steps {
 		if slices.Contains(step.Writes, did) {
@@ -120,8 +117,7 @@ func poolStep(p prediction, did string) string {
 	return "not predicted: " + did
 }
 
-// newNames are the names of the nodes that did not exist when they were predicted: the
-// machines of a zone, in the order of their names.
+// newNames are the names of the nodes that did not exist when they were predicted: the machines of a zone, in the order of their names.
 func newNames(s *site.Site) *strings.Replacer {
 	var pairs []string
 	count := map[string]int{}
@@ -137,7 +133,7 @@ func newNames(s *site.Site) *strings.Replacer {
 // The same where the reflectors are nodes with pods: every pair, every role, and whom it costs packets.
 func TestPlanOnExistingNodes(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, s := start(t, site.Options{Nodes: lab.Workers(4)})
+	ctx, s := site.ForTest(t, site.Options{Nodes: lab.Workers(4)})
 	require.NoError(t, s.CreatePool(ctx, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused }))
 	require.NoError(t, s.StartManager("--leader-elect=false"))
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {

@@ -1,9 +1,13 @@
+// Command ikscheck compares a real cluster at IBM Cloud with what rrpool assumes of one, and saves every answer without
+// secrets, so that test/iksserver can be held to it. It only reads, unless ORDER=yes: then it orders a
+// worker pool of a name of its own with one worker, takes it through its life, and deletes it whatever happens.
 package main
 
 import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +15,11 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -20,7 +27,51 @@ import (
 	"github.com/rrpool/rrpool/cloud/iks"
 )
 
-// check is one run.
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, http.DefaultTransport, os.Getenv)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, wire http.RoundTripper, env func(string) string) error {
+	key := strings.TrimSpace(env("IBMCLOUD_API_KEY"))
+	c := &check{
+		out: out, cluster: env("CLUSTER"),
+		cs:   strings.TrimRight(cmp.Or(env(iks.CSEndpointVariable), "https://containers.cloud.ibm.com/global"), "/"),
+		name: "rrpool-check-" + strings.ToLower(rand.Text()[:4]), flavor: env("FLAVOR"), zone: env("ZONE"),
+	}
+	if c.cluster == "" || key == "" {
+		return fmt.Errorf("set IBMCLOUD_API_KEY, and give the cluster's id: make iks-check CLUSTER=…")
+	}
+	dir := cmp.Or(env("ANSWERS"), "bin/iks-check/"+time.Now().UTC().Format("20060102-150405"))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the folder for the answers: %w", err)
+	}
+	c.wire = &recorder{base: wire, dir: dir, salt: rand.Text(), secrets: []string{key}}
+	provider, err := iks.New(iks.Config{
+		ClusterID: c.cluster, PoolName: c.name, APIKey: key, CSEndpoint: c.cs, IAMEndpoint: env(iks.IAMEndpointVariable), Transport: c.wire,
+	})
+	if err != nil {
+		return err
+	}
+	c.provider = provider
+	defer func() {
+		c.say("every answer is in %s, without keys, tokens, accounts and e-mail addresses; look before you pass it on", dir)
+	}()
+	if err := c.read(ctx); err != nil {
+		return err
+	}
+	if env("ORDER") != "yes" {
+		c.say("nothing was ordered; ORDER=yes orders one worker for some half an hour")
+		return nil
+	}
+	return c.order(ctx)
+}
+
 type check struct {
 	out                io.Writer
 	wire               *recorder
@@ -38,8 +89,7 @@ func (c *check) compare(as bool, format string, args ...any) {
 	c.say(map[bool]string{true: "as assumed  ", false: "DIFFERS     "}[as]+format, args...)
 }
 
-// call makes one request with the provider's last token, and reads the answer into out unless that is nil. group nil
-// sends no header.
+// call makes one request with the provider's last token, and reads the answer into out unless that is nil. group nil sends no header.
 func (c *check) call(ctx context.Context, method, path string, group *string, body, out any) (status int, err error) {
 	var content []byte
 	if body != nil {
@@ -68,7 +118,6 @@ func (c *check) call(ctx context.Context, method, path string, group *string, bo
 	return answer.StatusCode, nil
 }
 
-// read compares what can be read.
 func (c *check) read(ctx context.Context) error {
 	_, observed := c.provider.Observe(ctx, cloud.PoolSpec{})
 	if c.wire.token == "" {
@@ -142,9 +191,6 @@ func (c *check) pools(ctx context.Context) error {
 	return nil
 }
 
-// taint is that of the pool, as rrpool's own.
-var taint = cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"}
-
 // order takes a pool of one worker through its life, timed.
 func (c *check) order(ctx context.Context) (err error) {
 	c.flavor = cmp.Or(c.flavor, map[bool]string{true: iks.DefaultFlavorClassic, false: iks.DefaultFlavorVPC}[c.classic])
@@ -156,6 +202,7 @@ func (c *check) order(ctx context.Context) (err error) {
 	c.say("pool %s is made, and deleted at the end. Should this process be killed: %s", c.name, c.remedy())
 	defer func() { err = errors.Join(err, c.remove()) }()
 
+	taint := cloud.Taint{Key: "rrpool.io/dedicated", Value: "route-reflector", Effect: "NoExecute"} // as rrpool's own
 	want := cloud.PoolSpec{Flavor: c.flavor, Zones: []string{c.zone}, SizePerZone: 1, Taints: []cloud.Taint{taint}}
 	if err := c.until(ctx, "one worker is ready in a new pool", func(ctx context.Context) (cloud.Progress, error) { return c.provider.Ensure(ctx, want) }); err != nil {
 		return err

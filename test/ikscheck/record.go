@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rrpool/rrpool/test/iksserver"
+	"k8s.io/utils/ptr"
 )
 
 // recorder carries requests, and saves each with its answer, without secrets.
@@ -29,6 +29,19 @@ type recorder struct {
 	secrets []string
 	// token is IAM's last one.
 	token string
+}
+
+// exchange is a request and its answer, as it is saved.
+type exchange struct {
+	Method string `json:"method"`
+	// Path is that of the API with the query, without "/global".
+	Path string `json:"path"`
+	// Group is the header X-Auth-Resource-Group, null when there was none.
+	Group        *string `json:"group"`
+	Body         string  `json:"body,omitempty"`
+	Status       int     `json:"status"`
+	Answer       string  `json:"answer"`
+	Milliseconds int64   `json:"milliseconds"`
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -57,8 +70,13 @@ func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.learn(content)
 		return answer, nil
 	}
-	x := iksserver.ExchangeOf(r, body)
-	x.Status, x.Answer, x.Milliseconds = answer.StatusCode, string(content), time.Since(began).Milliseconds()
+	x := exchange{
+		Method: r.Method, Path: strings.TrimPrefix(r.URL.RequestURI(), "/global"), Body: string(body),
+		Status: answer.StatusCode, Answer: string(content), Milliseconds: time.Since(began).Milliseconds(),
+	}
+	if given, there := r.Header["X-Auth-Resource-Group"]; there {
+		x.Group = ptr.To(strings.Join(given, ""))
+	}
 	return answer, c.save(x)
 }
 
@@ -79,23 +97,19 @@ func (c *recorder) learn(answer []byte) {
 	}
 }
 
-func (c *recorder) save(x iksserver.Exchange) error {
+func (c *recorder) save(x exchange) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.Path, x.Body, x.Answer = c.scrub(x.Path), c.scrub(x.Body), c.scrub(x.Answer)
 	if x.Group != nil {
-		group := c.scrub(*x.Group)
-		x.Group = &group
+		x.Group = ptr.To(c.scrub(*x.Group))
 	}
 	content, err := json.MarshalIndent(x, "", "  ")
 	if err != nil {
 		return fmt.Errorf("saving an answer: %w", err)
 	}
 	c.n++
-	if err := os.WriteFile(filepath.Join(c.dir, fmt.Sprintf("%04d.json", c.n)), append(content, '\n'), 0o600); err != nil {
-		return fmt.Errorf("saving an answer: %w", err)
-	}
-	return nil
+	return os.WriteFile(filepath.Join(c.dir, fmt.Sprintf("%04d.json", c.n)), append(content, '\n'), 0o600)
 }
 
 var (

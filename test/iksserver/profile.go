@@ -22,16 +22,14 @@ const (
 	// Sparse: answers hold nothing but what a caller cannot do without, listings of pools
 	// hold ids, names and states alone, and no answer holds taints.
 	Sparse Profile = "sparse"
-	// Slow: reading requests are answered by replicas in turn, which lag behind by seconds
-	// to minutes, so changes show late and come and go. The creation of a pool is answered
-	// after CreationTime. A deleted pool stays listed, and keeps its name, until its
-	// machines are gone.
+	// Slow: reading requests are answered by replicas in turn, which lag behind by seconds to minutes, so changes show late and come and
+	// go. The creation of a pool is answered after CreationTime. A deleted pool stays listed, and keeps its name, until its machines are
+	// gone.
 	Slow Profile = "slow"
-	// Strict: a request has to carry the id of the cluster's resource group in the header
-	// X-Auth-Resource-Group. An empty one means the account's default group "", as does none
-	// but for getCluster, which then finds a cluster of any group. Labels with keys of
-	// Kubernetes are refused, and clusters whose zones are not named as those of their
-	// provider panic. Listings of pools hold ids, names and states alone.
+	// Strict: a request has to carry the id of the cluster's resource group in the header X-Auth-Resource-Group. An empty one means the
+	// account's default group "", as does none but for getCluster, which then finds a cluster of any group. Labels with keys of Kubernetes
+	// are refused, and clusters whose zones are not named as those of their provider panic. Listings of pools hold ids, names and states
+	// alone.
 	Strict Profile = "strict"
 )
 

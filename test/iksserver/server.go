@@ -1,10 +1,8 @@
-// Package iksserver behaves as the IBM Cloud Kubernetes Service and IAM APIs, as
-// far as rrpool uses them, for VPC (v2) and classic (v1) clusters: an
-// asynchronous worker state machine, IBM's scale-down order, and faults.
+// Package iksserver behaves as the IBM Cloud Kubernetes Service and IAM APIs, as far as rrpool uses them, for VPC (v2) and classic (v1)
+// clusters: an asynchronous worker state machine, IBM's scale-down order, and faults.
 //
-// A Server is an http.Handler. It runs inside a test (httptest.NewServer(s)) or
-// for real in a process of its own (http.ListenAndServe(addr, s)). Point both the
-// containers and the IAM endpoint at it; a "/global" prefix is accepted.
+// A Server is an http.Handler. It runs inside a test (httptest.NewServer(s)) or for real in a process of its own (http.ListenAndServe(addr,
+// s)). Point both the containers and the IAM endpoint at it; a "/global" prefix is accepted.
 //
 // # What no source of IBM's backs
 //
@@ -54,6 +52,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Config of a Server. The zero value is usable: real time, no delays, no limits.
@@ -69,9 +69,8 @@ type Config struct {
 	// AllocateIP gives a new worker its private address, which is its node name.
 	// It is called with the server locked. nil: 10.<200+n>.x.y, counted up.
 	AllocateIP func(zone, workerID string) string
-	// OnDeployed and OnDeleted report that a worker has become a node, and that it
-	// is gone. They are called one at a time, in order, without any lock; seeded
-	// workers count as known and are not announced.
+	// OnDeployed and OnDeleted report that a worker has become a node, and that it is gone. They are called one at a time, in order,
+	// without any lock; seeded workers count as known and are not announced.
 	OnDeployed, OnDeleted func(Worker)
 	// Profile is Documented when empty.
 	Profile Profile
@@ -113,13 +112,13 @@ type Server struct {
 // New makes a cloud without clusters. It panics when there is no such profile.
 func New(cfg Config) *Server {
 	cfg.Profile = cmp.Or(cfg.Profile, Documented)
+	cfg.TokenLifetime = cmp.Or(cfg.TokenLifetime, time.Hour)
 	if !slices.Contains(Profiles, cfg.Profile) {
 		panic(fmt.Sprintf("iksserver has no profile %q, only %q", cfg.Profile, Profiles))
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	cfg.TokenLifetime = cmp.Or(cfg.TokenLifetime, time.Hour)
 	s := &Server{cfg: cfg, tokens: map[string]time.Time{}, closed: make(chan struct{})}
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("POST /identity/token", s.token)
@@ -139,16 +138,7 @@ func (s *Server) Advance(d time.Duration) {
 // Run moves workers along in real time until ctx ends, so that they come up
 // without a request. Without it the state moves with every request.
 func (s *Server) Run(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.locked(func() {})
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { s.locked(func() {}) }, every)
 }
 
 // locked runs fn on an up-to-date state and then announces what has happened.
@@ -180,9 +170,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var fault *Fault
 	var index int
 	s.locked(func() {
-		index = s.record(r, body)
-		fault = s.takeFault(r)
-		s.requests[index].Faulty = fault != nil
+		index, fault = len(s.requests), s.takeFault(r)
+		request := Request{At: s.now(), Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Body: string(body), Faulty: fault != nil}
+		if request.Token() {
+			request.Body = ""
+		}
+		s.requests = append(s.requests, request)
 	})
 	status := 0
 	defer func() { s.locked(func() { s.requests[index].Status = status }) }()
@@ -216,8 +209,7 @@ func (s *Server) serve(r *http.Request, index int) *httptest.ResponseRecorder {
 	return own
 }
 
-// inGroup: the request names the resource group of the cluster that it is about, or
-// that of any cluster when it is about none.
+// inGroup: the request names the resource group of the cluster that it is about, or that of any cluster when it is about none.
 func (s *Server) inGroup(r *http.Request, index int) bool {
 	given, there := r.Header["X-Auth-Resource-Group"]
 	if s.cfg.Profile != Strict || r.URL.Path == "/identity/token" || !there && r.URL.Path == "/v2/getCluster" {
@@ -251,8 +243,7 @@ func (s *Server) address(zone, id string) string {
 	return fmt.Sprintf("10.%d.%d.%d", 200+n/65536, n/256%256, n%256)
 }
 
-// eventQueue hands events out in order, one at a time and without locks held, so
-// that a listener may call the server.
+// eventQueue hands events out in order, one at a time and without locks held, so that a listener may call the server.
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []func()
@@ -312,15 +303,6 @@ func (r Request) Mutating() bool { return r.Method != http.MethodGet && !r.Token
 // Token reports whether the request was for an IAM token.
 func (r Request) Token() bool { return strings.HasPrefix(r.Path, "/identity/") }
 
-func (s *Server) record(r *http.Request, body []byte) int {
-	rec := Request{At: s.now(), Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Body: string(body)}
-	if rec.Token() {
-		rec.Body = ""
-	}
-	s.requests = append(s.requests, rec)
-	return len(s.requests) - 1
-}
-
 // Requests gives all requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
@@ -341,4 +323,69 @@ func (s *Server) Counts() (reads, mutations, tokens int) {
 		}
 	}
 	return reads, mutations, tokens
+}
+
+// handle registers a call. do runs with the server locked, and gives the body of the answer (nil for none) or a refusal.
+func (s *Server) handle(pattern string, status int, do func(*http.Request) (any, *refusal)) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var body any
+		var bad *refusal
+		s.locked(func() {
+			if r.Method == http.MethodGet {
+				now := s.clusters
+				defer func() { s.clusters = now }()
+				s.clusters = s.replica()
+			}
+			body, bad = do(r)
+		})
+		switch {
+		case bad != nil:
+			bad.write(w)
+		case body == nil:
+			w.WriteHeader(status)
+		default:
+			writeJSON(w, status, body)
+			if s.cfg.Profile == Slow && status == http.StatusCreated { // a new pool: nothing else that is created is described
+				s.pause(r, CreationTime)
+			}
+		}
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client may have gone away
+}
+
+// refusal is an error of the containers API.
+type refusal struct {
+	status      int
+	IncidentID  string `json:"incidentID"`
+	Code        string `json:"code"`
+	Description string `json:"description"`
+	Type        string `json:"type"`
+}
+
+func refuse(status int, code, kind, format string, args ...any) *refusal {
+	return &refusal{status: status, IncidentID: "a7d94c4d-incident", Code: code, Type: kind, Description: fmt.Sprintf(format, args...)}
+}
+
+func (bad *refusal) write(w http.ResponseWriter) { writeJSON(w, bad.status, bad) }
+
+// missing is the refusal of a call about what does not exist.
+func missing(code, what string) *refusal {
+	return refuse(http.StatusNotFound, code, "Provisioning", "The specified %s could not be found.", what)
+}
+
+// wrongProvider is what IBM says to a call for another provider, as far as is known.
+func wrongProvider(format string, args ...any) *refusal {
+	return refuse(http.StatusBadRequest, "E3917", "BadRequest", format, args...)
+}
+
+func decode(r *http.Request, v any) *refusal {
+	if err := json.NewDecoder(r.Body).Decode(v); err != nil {
+		return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The request body could not be parsed: %v", err)
+	}
+	return nil
 }

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,11 +20,9 @@ import (
 )
 
 type client struct {
-	t      *testing.T
-	base   string
-	token  string
-	http   *http.Client
-	header http.Header
+	t           *testing.T
+	base, token string
+	http        *http.Client
 }
 
 func start(t *testing.T, cfg iksserver.Config, clusters ...iksserver.Cluster) (*iksserver.Server, *client) {
@@ -66,7 +64,6 @@ func (c *client) do(method, path, body string) (int, string) {
 	c.t.Helper()
 	r, err := http.NewRequest(method, c.base+path, bytes.NewBufferString(body))
 	require.NoError(c.t, err)
-	maps.Copy(r.Header, c.header)
 	r.Header.Set("Authorization", "Bearer "+c.token)
 	resp, err := c.http.Do(r)
 	require.NoError(c.t, err)
@@ -165,4 +162,45 @@ func TestScaleDownOrder(t *testing.T) {
 	require.Len(t, s.Workers("abc", "default"), 1)
 	_, _ = c.do("POST", "/v2/resizeWorkerPool", three)
 	require.Len(t, s.Workers("abc", "default"), 3)
+}
+
+func TestASlowCloud(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := iksserver.New(iksserver.Config{Profile: iksserver.Slow})
+		s.AddCluster(vpc())
+		c := &client{t: t, base: "http://cloud", http: &http.Client{Transport: s.Transport()}}
+		c.login()
+		status, body := c.do("POST", "/v2/vpc/createWorkerPool", `{"cluster":"abc","name":"rr","flavor":"bx2.2x8","workerCount":1,"vpcID":"vpc-1","labels":{"a":"b"}}`)
+		require.Equal(t, 201, status, body)
+		status, body = c.do("POST", "/v2/setWorkerPoolTaints", `{"cluster":"abc","workerpool":"rr","taints":{"a":"b:NoExecute"}}`)
+		require.Equal(t, 204, status, body)
+		asked := s.Requests() // for a token, the pool, its taints
+		require.GreaterOrEqual(t, asked[2].At.Sub(asked[1].At), iksserver.CreationTime)
+		status, _ = c.do("POST", "/v2/vpc/createWorkerPoolZone", `{"cluster":"abc","id":"us-south-2","subnetID":"s2","workerPoolID":"rr"}`)
+		require.Equal(t, 201, status)
+		require.Len(t, s.Workers("abc", "rr"), 1)
+		seen := func() (out string) {
+			for range 3 {
+				_, body := c.do("GET", "/v2/vpc/getWorkers?cluster=abc&pool=rr", "")
+				out += map[bool]string{true: "1", false: "0"}[strings.Contains(body, `"us-south-2"`)]
+			}
+			return out
+		}
+		require.Equal(t, "000", seen(), "no replica has it yet")
+		time.Sleep(10 * time.Second)
+		require.Len(t, strings.ReplaceAll(seen(), "0", ""), 1, "it comes, and goes again")
+		time.Sleep(time.Minute)
+		require.Len(t, strings.ReplaceAll(seen(), "0", ""), 2)
+		time.Sleep(time.Minute)
+		require.Equal(t, "111", seen())
+		require.Contains(t, s.Workers("abc", "rr")[0].State, "deployed")
+
+		status, _ = c.do("DELETE", "/v1/clusters/abc/workerpools/rr", "")
+		require.Equal(t, 204, status)
+		_, body = c.do("GET", "/v2/vpc/getWorkerPools?cluster=abc", "")
+		require.Contains(t, body, `"rr"`)
+		time.Sleep(2 * time.Minute)
+		_, body = c.do("GET", "/v2/vpc/getWorkerPools?cluster=abc", "")
+		require.NotContains(t, body, `"rr"`)
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // birdTimeout is how long BIRD may take to answer; under load it answers late, not never.
@@ -68,7 +69,7 @@ func (l *Lab) Sessions(node string) ([]Session, error) {
 func (n *node) birdc(command string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), birdTimeout)
 	defer cancel()
-	answer, err := Ask(ctx, n.path("run", "bird.ctl"), command)
+	answer, err := Ask(ctx, n.path("run/bird.ctl"), command)
 	if err != nil {
 		return "", fmt.Errorf("node %q: %w", n.spec.Name, err)
 	}
@@ -151,10 +152,7 @@ func (l *Lab) BIRDConfig(node string) (string, error) {
 		return "", err
 	}
 	text, err := os.ReadFile(n.config("bird.cfg"))
-	if err != nil {
-		return "", fmt.Errorf("reading BIRD's configuration on %q: %w", node, err)
-	}
-	return string(text), nil
+	return string(text), err
 }
 
 // Paths counts the paths that a node's BIRD has to each address block by BGP, by the neighbour that it has them from: with add-path one
@@ -228,4 +226,120 @@ func parsePaths(answer string) map[netip.Prefix]map[netip.Addr]int {
 		paths[prefix][peer]++
 	}
 	return paths
+}
+
+const (
+	// pollTimeout bounds every wait when the context does not: confd renders a node's first configuration slowly when many come at
+	// once, and BIRD tries a refused connection again after 5–30 s.
+	pollTimeout  = 4 * time.Minute
+	pollInterval = 100 * time.Millisecond
+)
+
+// WaitMesh waits until every two nodes with a running BIRD have an Established mesh session, seen from both sides, and WaitRoutes.
+func (l *Lab) WaitMesh(ctx context.Context) error {
+	return l.waitSessions(ctx, "Mesh_", func(string, string) bool { return true })
+}
+
+// WaitReflected waits until every node with a running BIRD has an Established Node_ session with each of the reflectors, seen from
+// both sides, and WaitRoutes.
+func (l *Lab) WaitReflected(ctx context.Context, reflectors ...string) error {
+	return l.waitSessions(ctx, "Node_", func(on, with string) bool {
+		return slices.Contains(reflectors, on) || slices.Contains(reflectors, with)
+	})
+}
+
+// WaitRoutes waits until every node with a running BIRD has a route to every other such node's pods.
+func (l *Lab) WaitRoutes(ctx context.Context) error {
+	err := poll(ctx, func() error {
+		return l.eachTwo(func(on, with *node) error {
+			if with.spec.Pods == 0 {
+				return nil
+			}
+			return on.hasRoute(with.podAddress())
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for routes: %w", err)
+	}
+	return nil
+}
+
+// waitSessions looks twice: where both sides have connected at once, a session may restart in its first moment.
+func (l *Lab) waitSessions(ctx context.Context, prefix string, wanted func(on, with string) bool) error {
+	looks := 0
+	err := poll(ctx, func() error {
+		known := map[string]map[string]Session{}
+		err := l.eachTwo(func(on, with *node) error {
+			if !wanted(on.spec.Name, with.spec.Name) {
+				return nil
+			}
+			if known[on.spec.Name] == nil {
+				sessions, err := l.Sessions(on.spec.Name)
+				if err != nil {
+					return err
+				}
+				byName := map[string]Session{}
+				for _, session := range sessions {
+					byName[session.Name] = session
+				}
+				known[on.spec.Name] = byName
+			}
+			return mustBeEstablished(on, with, known[on.spec.Name], prefix)
+		})
+		if looks++; err != nil {
+			looks = 0
+		} else if looks < 2 {
+			err = errors.New("all are Established, for the first moment")
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for sessions: %w", err)
+	}
+	return l.WaitRoutes(ctx)
+}
+
+func mustBeEstablished(on, with *node, sessions map[string]Session, prefix string) error {
+	session, exists := sessions[with.sessionName(prefix)]
+	switch {
+	case !exists:
+		return fmt.Errorf("%s has no session %s with %s", on.spec.Name, with.sessionName(prefix), with.spec.Name)
+	case !session.Established():
+		return fmt.Errorf("%s ↔ %s (%s) is %s, protocol %s", on.spec.Name, with.spec.Name, session.Name, session.State, session.ProtocolState)
+	}
+	return nil
+}
+
+// eachTwo calls check for every ordered pair of nodes with a running BIRD, until it fails.
+func (l *Lab) eachTwo(check func(on, with *node) error) error {
+	running := slices.DeleteFunc(l.upNodes(), func(n *node) bool { return !n.bird.running() })
+	for _, on := range running {
+		for _, with := range running {
+			if on == with {
+				continue
+			}
+			if err := check(on, with); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (n *node) hasRoute(to netip.Addr) error {
+	routes, err := n.space.link.RouteGet(net.IP(to.AsSlice()))
+	if err != nil || len(routes) == 0 {
+		return fmt.Errorf("%s has no route to %s: %w", n.spec.Name, to, err)
+	}
+	return nil
+}
+
+// poll calls try until it succeeds. When the context ends before, or the time is over, the error has that of the last try.
+func poll(ctx context.Context, try func() error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, pollTimeout, true, func(context.Context) (bool, error) {
+		last = try()
+		return last == nil, nil
+	})
+	return errors.Join(err, last)
 }

@@ -54,11 +54,10 @@ func (l *Lab) ResumeAgent(name string) error {
 	return l.on(name, func(n *node) error { return n.agent.signal(syscall.SIGCONT) })
 }
 
-// CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady or SetUnknown says
-// otherwise.
+// CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady says otherwise.
 func (l *Lab) CutLink(name string) error {
 	return l.on(name, func(n *node) error {
-		n.pods.setOff(true)
+		n.pods.off.Store(true)
 		return setDown(l.fabric.link, n.port())
 	})
 }
@@ -66,26 +65,14 @@ func (l *Lab) CutLink(name string) error {
 // RestoreLink plugs the node's cable in again.
 func (l *Lab) RestoreLink(name string) error {
 	return l.on(name, func(n *node) error {
-		n.pods.setOff(false)
+		n.pods.off.Store(false)
 		return setUp(l.fabric.link, n.port())
 	})
 }
 
-// SetReady makes the node Ready or not. It returns when the apiserver knows.
-func (l *Lab) SetReady(ctx context.Context, name string, ready bool) error {
-	if ready {
-		return l.setReadiness(ctx, name, corev1.ConditionTrue)
-	}
-	return l.setReadiness(ctx, name, corev1.ConditionFalse)
-}
-
-// SetUnknown makes the node's readiness Unknown, as the node controller does some 40 s after a node's last report.
-func (l *Lab) SetUnknown(ctx context.Context, name string) error {
-	return l.setReadiness(ctx, name, corev1.ConditionUnknown)
-}
-
-// setReadiness writes what a kubelet reports, or, for Unknown, what the node controller writes when a kubelet is silent.
-func (l *Lab) setReadiness(ctx context.Context, name string, status corev1.ConditionStatus) error {
+// SetReady writes what a kubelet reports, or, for Unknown, what the node controller writes some 40 s after a node's last report. It returns
+// when the apiserver knows.
+func (l *Lab) SetReady(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	return l.on(name, func(*node) error {
 		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			node, err := l.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -117,24 +104,24 @@ func readyCondition(status corev1.ConditionStatus) corev1.NodeCondition {
 // that the node is not Ready, and the host is silent. Its pods are still listed. PowerOn brings it back, RemoveNode takes it away.
 func (l *Lab) Shutdown(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
-		n.pods.setOff(true)
+		n.pods.off.Store(true)
 		if n.bird.running() {
 			if err := l.StopBIRD(name); err != nil {
 				return err
 			}
 		}
-		if err := l.SetReady(ctx, name, false); err != nil {
+		if err := l.SetReady(ctx, name, corev1.ConditionFalse); err != nil {
 			return err
 		}
 		return l.powerOff(n)
 	})
 }
 
-// Crash powers a node off without notice: peers keep its routes for the graceful restart time. It stays Ready for the API until SetUnknown
+// Crash powers a node off without notice: peers keep its routes for the graceful restart time. It stays Ready for the API until SetReady
 // says otherwise. PowerOn brings it back, RemoveNode takes it away.
 func (l *Lab) Crash(name string) error {
 	return l.on(name, func(n *node) error {
-		n.pods.setOff(true)
+		n.pods.off.Store(true)
 		return l.powerOff(n)
 	})
 }
@@ -142,9 +129,7 @@ func (l *Lab) Crash(name string) error {
 // powerOff makes the host silent before its processes can say anything.
 func (l *Lab) powerOff(n *node) error {
 	err := setDown(l.fabric.link, n.port())
-	for _, d := range []*daemon{n.agent, n.bird, n.bird6} {
-		d.stop(syscall.SIGKILL)
-	}
+	n.kill()
 	return err
 }
 
@@ -160,7 +145,7 @@ func (l *Lab) PowerOn(ctx context.Context, name string) error {
 		if err := n.boot(ctx); err != nil {
 			return err
 		}
-		n.pods.setOff(false)
-		return l.SetReady(ctx, name, true)
+		n.pods.off.Store(false)
+		return l.SetReady(ctx, name, corev1.ConditionTrue)
 	})
 }

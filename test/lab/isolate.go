@@ -129,8 +129,7 @@ func checkPrograms() error {
 // mayUseRealTime reports whether BIRD can be given the priority that keeps two cores from looking like a slow network.
 func mayUseRealTime() bool { return exec.Command("chrt", "-r", "10", "true").Run() == nil }
 
-// ChaosVariable names the variable that lets tests run that take minutes: `make
-// lab`, `make chaos` and `make soak` set it.
+// ChaosVariable names the variable that lets tests run that take minutes: `make lab`, `make chaos` and `make soak` set it.
 const ChaosVariable = "RRPOOL_CHAOS"
 
 // SkipLong skips a test that takes minutes unless ChaosVariable is set.

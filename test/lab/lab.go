@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -32,6 +33,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -125,14 +127,21 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.stopKubelets = cancel
-	l.kubelets.Go(func() { l.runKubelets(background) })
+	l.kubelets.Go(func() {
+		// The apiserver may be down on purpose: real kubelets try again as well.
+		wait.UntilWithContext(background, func(ctx context.Context) { _ = l.endDeleted(ctx) }, kubeletPeriod)
+	})
 	return nil
 }
 
 func (l *Lab) startControlPlane(ctx context.Context) error {
-	crds, err := l.crds(ctx)
+	calico, err := controlplane.CalicoCRDs(ctx)
 	if err != nil {
 		return err
+	}
+	crds := []string{calico}
+	if !l.options.Bare {
+		crds = append(crds, controlplane.OwnCRDs())
 	}
 	dir := l.path("control-plane")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -144,22 +153,10 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()); err != nil {
-		return err
-	}
-	if err := controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), l.plane.UserConfig(agentUser, "system:masters")); err != nil {
-		return err
-	}
-	return l.makeClients()
-}
-
-// crds are the folders with the kinds that the cluster begins with.
-func (l *Lab) crds(ctx context.Context) ([]string, error) {
-	calico, err := controlplane.CalicoCRDs(ctx)
-	if err != nil || l.options.Bare {
-		return []string{calico}, err
-	}
-	return []string{calico, controlplane.OwnCRDs()}, nil
+	return errors.Join(
+		controlplane.WriteKubeconfig(l.Kubeconfig(), l.plane.AdminConfig()),
+		controlplane.WriteKubeconfig(l.path("agent.kubeconfig"), l.plane.UserConfig(agentUser, "system:masters")), l.makeClients(),
+	)
 }
 
 func (l *Lab) makeClients() (err error) {
@@ -171,10 +168,8 @@ func (l *Lab) makeClients() (err error) {
 	calico := apiconfig.NewCalicoAPIConfig()
 	calico.Spec.DatastoreType = apiconfig.Kubernetes
 	calico.Spec.Kubeconfig = l.Kubeconfig()
-	if l.calico, err = clientv3.New(*calico); err != nil {
-		return fmt.Errorf("making the Calico client: %w", err)
-	}
-	return nil
+	l.calico, err = clientv3.New(*calico)
+	return err
 }
 
 // Stop ends everything and removes the folder.
@@ -228,9 +223,8 @@ func (l *Lab) endpoint(name string) string { return path.Join(l.options.Name, na
 
 // Nodes are the names of the nodes that are up, in the order of their creation.
 func (l *Lab) Nodes() []string {
-	nodes := l.upNodes()
-	names := make([]string, 0, len(nodes))
-	for _, n := range nodes {
+	var names []string
+	for _, n := range l.upNodes() {
 		names = append(names, n.spec.Name)
 	}
 	return names
@@ -240,12 +234,7 @@ func (l *Lab) Nodes() []string {
 func (l *Lab) upNodes() []*node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var nodes []*node
-	for _, n := range l.nodes {
-		if n.up {
-			nodes = append(nodes, n)
-		}
-	}
+	nodes := slices.DeleteFunc(slices.Collect(maps.Values(l.nodes)), func(n *node) bool { return !n.up })
 	slices.SortFunc(nodes, func(a, b *node) int { return a.number - b.number })
 	return nodes
 }
@@ -268,23 +257,21 @@ func (l *Lab) node(name string) (*node, error) {
 	return nil, fmt.Errorf("there is no node %q", name)
 }
 
-func (l *Lab) path(elements ...string) string {
-	return filepath.Join(append([]string{l.dir}, elements...)...)
-}
+func (l *Lab) path(name string) string { return filepath.Join(l.dir, name) }
 
 // controlPlaneAddress is where all apiservers are, each on a port of its own.
 func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }
 
 // PodNetwork is the cluster's IP pool; each node with pods has the block of 64 addresses with its number.
-func (l *Lab) PodNetwork() netip.Prefix { return netip.PrefixFrom(nth(podNetworks, l.index<<16), 16) }
+func (l *Lab) PodNetwork() netip.Prefix { return netip.PrefixFrom(Nth(podNetworks, l.index<<16), 16) }
 
 // ServiceNetwork is the range of the cluster's service addresses.
 func (l *Lab) ServiceNetwork() netip.Prefix {
-	return netip.PrefixFrom(nth(serviceNetworks, -l.index<<16), 24)
+	return netip.PrefixFrom(Nth(serviceNetworks, -l.index<<16), 24)
 }
 
 // ServiceAddress is the one that Options.Service is about.
-func (l *Lab) ServiceAddress() netip.Addr { return nth(l.ServiceNetwork().Addr(), firstHost) }
+func (l *Lab) ServiceAddress() netip.Addr { return Nth(l.ServiceNetwork().Addr(), firstHost) }
 
 // Block is the address block that a node with pods announces; the zero Prefix when there is no such node.
 func (l *Lab) Block(name string) netip.Prefix {
@@ -294,9 +281,6 @@ func (l *Lab) Block(name string) netip.Prefix {
 	}
 	return n.block
 }
-
-// dumpTimeout keeps a dump of a broken lab from hanging.
-const dumpTimeout = 30 * time.Second
 
 // dumped are the kinds that matter for BGP.
 var dumped = []schema.GroupVersionResource{
@@ -315,7 +299,7 @@ var dumped = []schema.GroupVersionResource{
 // Dump writes everything that explains a failure into a folder: the report, objects, and for each node what confd has rendered, what
 // BIRD says, and all logs. It goes on after errors and returns them together.
 func (l *Lab) Dump(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), dumpTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a broken lab may hang
 	defer cancel()
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("dumping the lab: %w", err)

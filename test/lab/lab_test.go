@@ -85,3 +85,25 @@ func requireNothingLostIn(t *testing.T, part func() probe.Report) probe.Report {
 		t.Log(err)
 	}
 }
+
+func TestASessionIsTheSameUntilItRestarts(t *testing.T) {
+	was := lab.Session{Name: "Mesh_172_20_0_11", State: "Established", ProtocolState: "up", Since: "07:36:51"}
+	for name, tc := range map[string]struct {
+		change func(*lab.Session)
+		want   bool
+	}{
+		"nothing has changed":              {func(*lab.Session) {}, true},
+		"the other clock's second":         {func(s *lab.Session) { s.Since = "07:36:50" }, true},
+		"it has restarted":                 {func(s *lab.Session) { s.Since = "07:36:53" }, false},
+		"it is down":                       {func(s *lab.Session) { s.State = "Connect" }, false},
+		"it is up, but exchanges nothing":  {func(s *lab.Session) { s.ProtocolState = "wait" }, false},
+		"another one took its place":       {func(s *lab.Session) { s.Name = "Node_172_20_0_11" }, false},
+		"there is none any more":           {func(s *lab.Session) { *s = lab.Session{} }, false},
+		"BIRD says the day, after a while": {func(s *lab.Session) { s.Since = "2026-11-22" }, false},
+	} {
+		is := was
+		tc.change(&is)
+		require.Equal(t, tc.want, was.Same(is), name)
+		require.Equal(t, tc.want, is.Same(was), name)
+	}
+}

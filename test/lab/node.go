@@ -116,10 +116,10 @@ func (l *Lab) reserve(spec NodeSpec) (*node, error) {
 	if _, exists := l.nodes[spec.Name]; exists {
 		return nil, errors.New("it exists")
 	}
-	n := &node{spec: spec, number: l.created, index: l.index, dir: l.path("nodes", spec.Name)}
-	n.block = netip.PrefixFrom(nth(l.PodNetwork().Addr(), n.number*blockSize), blockBits)
+	n := &node{spec: spec, number: l.created, index: l.index, dir: l.path("nodes/" + spec.Name)}
+	n.block = netip.PrefixFrom(Nth(l.PodNetwork().Addr(), n.number*blockSize), blockBits)
 	if !spec.Address.IsValid() {
-		n.spec.Address = nth(nodeNetwork.Addr(), l.index<<13+firstHost+n.number)
+		n.spec.Address = Nth(nodeNetwork.Addr(), l.index<<13+firstHost+n.number)
 	}
 	l.created++
 	l.nodes[spec.Name] = n
@@ -150,7 +150,7 @@ func (l *Lab) bringUp(ctx context.Context, n *node) error {
 	l.mu.Lock()
 	n.up = true
 	l.mu.Unlock()
-	if err := l.setReadiness(ctx, n.spec.Name, corev1.ConditionTrue); err != nil {
+	if err := l.SetReady(ctx, n.spec.Name, corev1.ConditionTrue); err != nil {
 		return err
 	}
 	return l.createPods(ctx, n)
@@ -221,7 +221,6 @@ func (n *node) newBIRD(realTime bool, flags ...string) *daemon {
 	return &daemon{space: n.space, logPath: n.path("bird.log"), command: command}
 }
 
-// boot starts the daemons in their order.
 func (n *node) boot(ctx context.Context) error {
 	if err := n.agent.start(); err != nil {
 		return err
@@ -251,7 +250,6 @@ func (n *node) startBIRD(ctx context.Context) error {
 	})
 }
 
-// rendered are confd's files.
 var rendered = []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"}
 
 func (n *node) waitForConfig(ctx context.Context) error {
@@ -265,15 +263,19 @@ func (n *node) waitForConfig(ctx context.Context) error {
 	})
 }
 
-// destroy ends the host's processes and namespaces.
 func (n *node) destroy() {
-	for _, d := range []*daemon{n.agent, n.bird, n.bird6} {
+	n.kill()
+	if n.space != nil {
+		n.space.close()
+	}
+}
+
+// kill ends the processes that there are, BIRD before what could tell it something.
+func (n *node) kill() {
+	for _, d := range []*daemon{n.bird, n.bird6, n.agent} {
 		if d != nil {
 			d.stop(syscall.SIGKILL)
 		}
-	}
-	if n.space != nil {
-		n.space.close()
 	}
 }
 
@@ -282,12 +284,10 @@ func (n *node) podAddress() netip.Addr { return n.block.Addr().Next() }
 
 func (n *node) port() string { return fmt.Sprintf("port%d-%d", n.index, n.number) }
 
-func (n *node) path(elements ...string) string {
-	return filepath.Join(append([]string{n.dir}, elements...)...)
-}
+func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
 // config is a file that is in configDir on the node.
-func (n *node) config(name string) string { return n.path("run", "config", name) }
+func (n *node) config(name string) string { return n.path("run/config/" + name) }
 
 // sessionName is the name of a session with the node, as confd forms it.
 func (n *node) sessionName(prefix string) string {
@@ -334,3 +334,25 @@ func Dedicated(n int) []NodeSpec {
 	}
 	return specs
 }
+
+// Router is a host outside the cluster that runs BIRD and nothing else, as a top-of-rack switch does.
+type Router struct{ node *node }
+
+// AddRouter adds one. Its address is below those of nodes.
+func (l *Lab) AddRouter(ctx context.Context, name string, address netip.Addr, config string) (*Router, error) {
+	n, err := l.reserve(NodeSpec{Name: name, Address: address})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.wire(n); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(n.config("bird.cfg"), []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	n.bird = n.newBIRD(l.realTime)
+	return &Router{n}, n.startBIRD(ctx)
+}
+
+// Ask asks it: see Ask.
+func (r *Router) Ask(command string) (string, error) { return r.node.birdc(command) }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/api/pkg/lib/numorstring"
@@ -17,9 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/test/programs"
@@ -39,7 +37,6 @@ const (
 	agentUser = "lab-calico-node"
 )
 
-// createCluster makes what an installed Calico has made.
 func (l *Lab) createCluster(ctx context.Context) error {
 	pool := apiv3.NewIPPool()
 	pool.Name = "default-ipv4-ippool"
@@ -50,14 +47,13 @@ func (l *Lab) createCluster(ctx context.Context) error {
 	if _, err := l.calico.IPPools().Create(ctx, pool, options.SetOptions{}); err != nil {
 		return fmt.Errorf("creating the IP pool: %w", err)
 	}
-	info := apiv3.NewClusterInformation()
-	info.Name = "default"
-	ready := true
 	release, _, err := programs.Calico()
 	if err != nil {
 		return err
 	}
-	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: release, DatastoreReady: &ready}
+	info := apiv3.NewClusterInformation()
+	info.Name = "default"
+	info.Spec = apiv3.ClusterInformationSpec{ClusterGUID: "0", ClusterType: "k8s,bgp,kdd", CalicoVersion: release, DatastoreReady: ptr.To(true)}
 	if _, err := l.calico.ClusterInformation().Create(ctx, info, options.SetOptions{}); err != nil {
 		return fmt.Errorf("creating the cluster information: %w", err)
 	}
@@ -122,50 +118,28 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2", OperatingSystem: "linux", Architecture: "amd64"},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("creating the Node: %w", err)
-	}
-	if n.spec.Pods == 0 {
-		return nil
+	if err != nil || n.spec.Pods == 0 {
+		return err
 	}
 	return l.createBlock(ctx, n)
 }
 
 // createBlock gives the node its address block, as Calico's IPAM does.
 func (l *Lab) createBlock(ctx context.Context, n *node) error {
-	affinity := &libapiv3.BlockAffinity{Spec: libapiv3.BlockAffinitySpec{
+	affinity := libapiv3.NewBlockAffinity()
+	affinity.Name = n.blockName()
+	affinity.Spec = libapiv3.BlockAffinitySpec{
 		State: string(model.StateConfirmed), Node: n.spec.Name, Type: "host", CIDR: n.block.String(), Deleted: "false",
-	}}
-	model.EnsureBlockAffinityLabels(affinity)
-	blocks, err := l.blockAffinities()
-	if err != nil {
-		return err
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "crd.projectcalico.org/v1", "kind": "BlockAffinity",
-		"spec": map[string]any{
-			"state": affinity.Spec.State, "node": affinity.Spec.Node, "type": affinity.Spec.Type,
-			"cidr": affinity.Spec.CIDR, "deleted": affinity.Spec.Deleted,
-		},
-	}}
-	object.SetName(n.blockName())
-	object.SetLabels(affinity.Labels)
-	if _, err := blocks.Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating the block affinity: %w", err)
-	}
-	return nil
+	_, err := l.calico.BlockAffinities().Create(ctx, affinity, options.SetOptions{})
+	return err
 }
 
-// deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is
-// fine.
+// deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is fine.
 func (l *Lab) deleteNode(ctx context.Context, n *node) error {
-	blocks, err := l.blockAffinities()
-	if err != nil {
-		return err
-	}
 	errs := []error{
 		l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{}),
-		blocks.Delete(ctx, n.blockName(), metav1.DeleteOptions{}),
+		l.kube.CoreV1().RESTClient().Delete().AbsPath("/apis/crd.projectcalico.org/v1/blockaffinities/" + n.blockName()).Do(ctx).Error(),
 		l.deleteCalicoNode(ctx, n),
 	}
 	pods, err := l.kube.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.spec.Name})
@@ -175,21 +149,7 @@ func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 	for i := range pods.Items {
 		errs = append(errs, l.removePod(ctx, &pods.Items[i]))
 	}
-	var wrong []error
-	for _, err := range errs {
-		if err != nil && !apierrors.IsNotFound(err) {
-			wrong = append(wrong, err)
-		}
-	}
-	return errors.Join(wrong...)
-}
-
-func (l *Lab) blockAffinities() (dynamic.ResourceInterface, error) {
-	client, err := dynamic.NewForConfig(l.AdminConfig())
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	return client.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1", Resource: "blockaffinities"}), nil
+	return errors.Join(slices.DeleteFunc(errs, apierrors.IsNotFound)...)
 }
 
 func (n *node) blockName() string {

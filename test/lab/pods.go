@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 // kubeletPeriod is how often the kubelets look whether a pod has to end.
@@ -25,13 +31,7 @@ const kubeletPeriod = 250 * time.Millisecond
 type podSet struct {
 	mu      sync.Mutex
 	running map[string]bool // by name
-	off     bool            // the host is cut off or has no power: its kubelet does nothing
-}
-
-func (s *podSet) setOff(off bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.off = off
+	off     atomic.Bool     // the host is cut off or has no power: its kubelet does nothing
 }
 
 // createPods makes the pods that the node has from the start, and does what the kubelet and Calico's IPAM do for them.
@@ -41,7 +41,7 @@ func (l *Lab) createPods(ctx context.Context, n *node) error {
 	}
 	running := map[string]bool{}
 	for i := range n.spec.Pods {
-		name, err := l.createPod(ctx, n, nth(n.podAddress(), i).String())
+		name, err := l.createPod(ctx, n, Nth(n.podAddress(), i).String())
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,6 @@ func (l *Lab) createPods(ctx context.Context, n *node) error {
 	return l.fabric.prober.Add(l.endpoint(n.spec.Name), n.podAddress(), n.space.enter)
 }
 
-// createPod makes a pod that runs on this node.
 func (l *Lab) createPod(ctx context.Context, n *node, address string) (string, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: podPrefix + n.spec.Name + "-", Labels: map[string]string{"app": "workload"}},
@@ -62,36 +61,24 @@ func (l *Lab) createPod(ctx context.Context, n *node, address string) (string, e
 	if n.spec.Controlled {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "workload", UID: "workload", Controller: ptr.To(true)}}
 	}
-	pods := l.kube.CoreV1().Pods(podNamespace)
-	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	pod, err := l.kube.CoreV1().Pods(podNamespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("creating a pod: %w", err)
 	}
+	return pod.Name, l.report(ctx, n, pod, address, corev1.ConditionTrue)
+}
+
+// report says of a pod what the node's kubelet says.
+func (l *Lab) report(ctx context.Context, n *node, pod *corev1.Pod, address string, ready corev1.ConditionStatus) error {
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, HostIP: n.spec.Address.String(), PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}},
 	}
-	if _, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
-		return "", fmt.Errorf("reporting pod %q: %w", pod.Name, err)
-	}
-	return pod.Name, nil
+	_, err := l.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
 }
 
-// runKubelets ends pods that are evicted or deleted, at once, whatever their grace period, until ctx ends. The apiserver may be down on
-// purpose: the real ones try again as well.
-func (l *Lab) runKubelets(ctx context.Context) {
-	ticker := time.NewTicker(kubeletPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			_ = l.endDeleted(ctx)
-		}
-	}
-}
-
+// endDeleted does what kubelets do: it ends pods that are evicted or deleted, at once, whatever their grace period.
 func (l *Lab) endDeleted(ctx context.Context) error {
 	nodes, running := map[string]*node{}, map[string][]string{} // before the list: all of these are in it, if there are
 	for _, n := range l.upNodes() {
@@ -108,7 +95,7 @@ func (l *Lab) endDeleted(ctx context.Context) error {
 	for i := range list.Items {
 		pod := &list.Items[i]
 		stay[pod.Name] = pod.DeletionTimestamp == nil
-		if n := nodes[pod.Spec.NodeName]; !stay[pod.Name] && (n == nil || !n.isOff()) {
+		if n := nodes[pod.Spec.NodeName]; !stay[pod.Name] && (n == nil || !n.pods.off.Load()) {
 			errs = append(errs, l.removePod(ctx, pod))
 		}
 	}
@@ -116,12 +103,6 @@ func (l *Lab) endDeleted(ctx context.Context) error {
 		errs = append(errs, l.endPods(n, slices.DeleteFunc(running[name], func(pod string) bool { return stay[pod] })...))
 	}
 	return errors.Join(errs...)
-}
-
-func (n *node) isOff() bool {
-	n.pods.mu.Lock()
-	defer n.pods.mu.Unlock()
-	return n.pods.off
 }
 
 // endPods ends pods of a host at once: from here on nothing that they do not answer is lost.
@@ -162,10 +143,7 @@ func (l *Lab) Uncordon(ctx context.Context, name string) error {
 func (l *Lab) setUnschedulable(ctx context.Context, name, value string) error {
 	patch := []byte(`{"spec":{"unschedulable":` + value + `}}`)
 	_, err := l.kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-cordon"})
-	if err != nil {
-		return fmt.Errorf("setting %q unschedulable to %s: %w", name, value, err)
-	}
-	return nil
+	return err
 }
 
 // Pods are the names of a node's pods that are not on their way out, from the API.
@@ -181,4 +159,109 @@ func (l *Lab) Pods(ctx context.Context, node string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// calicoNodeNamespace is where Calico's manifests install calico-node.
+const calicoNodeNamespace = "kube-system"
+
+func (n *node) calicoNodePod() string { return "calico-node-" + n.spec.Name }
+
+// createCalicoNode makes the pod that Calico's DaemonSet has on the node. It is Ready until KillCalicoNode, whatever the other faults do
+// to its processes.
+func (l *Lab) createCalicoNode(ctx context.Context, n *node) error {
+	pod, err := l.kube.CoreV1().Pods(calicoNodeNamespace).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: n.calicoNodePod(), Labels: map[string]string{"k8s-app": "calico-node"},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", UID: "calico-node", Controller: ptr.To(true),
+			}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: n.spec.Name, HostNetwork: true, Containers: []corev1.Container{{Name: "calico-node", Image: "calico/node"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating the pod of calico-node: %w", err)
+	}
+	return l.report(ctx, n, pod, n.spec.Address.String(), corev1.ConditionTrue)
+}
+
+func (l *Lab) deleteCalicoNode(ctx context.Context, n *node) error {
+	return l.kube.CoreV1().Pods(calicoNodeNamespace).Delete(ctx, n.calicoNodePod(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+}
+
+// KillCalicoNode ends BIRD, confd and the reporter of a node that stays Ready, as a container's end does: peers keep the routes for the
+// graceful restart time. The pod is not Ready from then on, or, evicted, it is gone. They stay down.
+func (l *Lab) KillCalicoNode(ctx context.Context, name string, evicted bool) error {
+	n, err := l.node(name)
+	if err != nil {
+		return err
+	}
+	n.kill()
+	if evicted {
+		return l.deleteCalicoNode(ctx, n)
+	}
+	pod, err := l.kube.CoreV1().Pods(calicoNodeNamespace).Get(ctx, n.calicoNodePod(), metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("killing calico-node on %q: %w", name, err)
+	}
+	return l.report(ctx, n, pod, n.spec.Address.String(), corev1.ConditionFalse)
+}
+
+// ReplaceCalicoNode ends calico-node on a node as KillCalicoNode does, and starts it anew with another kubeconfig, as an upgrade of Calico
+// does: BIRD comes back in graceful restart, once confd has rendered its configuration.
+func (l *Lab) ReplaceCalicoNode(ctx context.Context, name, kubeconfig string) error {
+	if err := l.KillCalicoNode(ctx, name, true); err != nil {
+		return err
+	}
+	return l.on(name, func(n *node) error {
+		n.agent.env = append(n.agent.env, "KUBECONFIG="+kubeconfig)
+		for _, file := range rendered {
+			if err := os.Remove(n.config(file)); err != nil {
+				return fmt.Errorf("removing what confd had rendered: %w", err)
+			}
+		}
+		if err := n.boot(ctx); err != nil {
+			return err
+		}
+		return l.createCalicoNode(ctx, n)
+	})
+}
+
+var (
+	// Stock BIRD does not know Calico's attribute for encapsulation; unencapsulated pools set it to nothing.
+	tunnelAttribute = regexp.MustCompile(`krt_tunnel = "[^"]*";`)
+	destination     = regexp.MustCompile(`(?m)^dest = ".*/([^/"]+)"$`)
+	checkCommand    = regexp.MustCompile(`(?m)^check_cmd = .*\n`)
+	reloadCommand   = regexp.MustCompile(`(?m)^reload_cmd = .*$`)
+)
+
+// writeConfdTemplates copies Calico's templates, made fit for stock BIRD, and its list of templates, for all nodes: each writes to its own
+// folder and reloads its own BIRD, which it sees below calicoRunDir. BIRD 6 is left out: the lab has no IPv6, and an empty configuration
+// satisfies the reporter.
+func writeConfdTemplates(ctx context.Context, dir string) error {
+	calico, err := controlplane.CalicoSources(ctx)
+	if err != nil {
+		return err
+	}
+	source := filepath.Join(calico, "confd", "etc", "calico", "confd")
+	for _, name := range []string{"bird", "bird_aggr", "bird_ipam"} {
+		for file, change := range map[string]func(string) string{
+			"templates/" + name + ".cfg.template": func(text string) string { return tunnelAttribute.ReplaceAllString(text, "") },
+			"conf.d/" + name + ".toml": func(text string) string {
+				text = destination.ReplaceAllString(checkCommand.ReplaceAllString(text, ""), `dest = "`+configDir+`/$1"`)
+				return reloadCommand.ReplaceAllString(text, `reload_cmd = "birdc -s `+calicoRunDir+`/bird.ctl configure || true"`)
+			},
+		} {
+			text, err := os.ReadFile(filepath.Join(source, file)) //nolint:gosec // G304: Calico's files
+			if err != nil {
+				return err
+			}
+			to := filepath.Join(dir, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o750), os.WriteFile(to, []byte(change(string(text))), 0o600)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

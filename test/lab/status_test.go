@@ -74,10 +74,10 @@ func TestWhatTheSessionGateKnowsAboutTheReporter(t *testing.T) {
 		requireAnswer(t, l, "quiet")
 	})
 	t.Run("without a session in one address family it writes every period, changed or not: an empty list differs from none", func(t *testing.T) {
-		require.Contains(t, written[statusName("chatty")], nothingNew)
+		require.Contains(t, written[statusName("chatty")], true)
 	})
 	t.Run("where nothing has changed for it either, it writes nothing, so lastUpdated does not show that it runs", func(t *testing.T) {
-		require.NotContains(t, written[statusName("silent")], nothingNew)
+		require.NotContains(t, written[statusName("silent")], true)
 	})
 	t.Run("a challenge shows a session that has just ended", func(t *testing.T) {
 		require.NoError(t, l.StopBIRD("worker-2"))
@@ -204,15 +204,10 @@ func requireNoAnswer(t *testing.T, l *lab.Lab, name string) {
 	require.True(t, getStatus(t, l, name).Status.LastUpdated.IsZero(), "it was answered")
 }
 
-// What a write of the reporter says.
-const (
-	somethingNew = "something new"
-	nothingNew   = "nothing new"
-)
-
-// writes gives, by object, what reporters write until one of them has so often written nothing new. BIRD counts its own times from two
-// clocks whose seconds begin at different moments: the time of its start may change by a second and back, which is something new.
-func writes(t *testing.T, l *lab.Lab, until string, times int) map[string][]string {
+// writes gives, by object, of each write of the reporters whether it says nothing new, until one of them has so often said nothing new. BIRD
+// counts its own times from two clocks whose seconds begin at different moments: the time of its start may change by a second and back,
+// which is something new.
+func writes(t *testing.T, l *lab.Lab, until string, times int) map[string][]bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -225,19 +220,17 @@ func writes(t *testing.T, l *lab.Lab, until string, times int) map[string][]stri
 	events, err := l.Calico().CalicoNodeStatus().Watch(ctx, options.ListOptions{ResourceVersion: list.ResourceVersion})
 	require.NoError(t, err)
 	defer events.Stop()
-	out := map[string][]string{}
+	out := map[string][]bool{}
 	for event := range events.ResultChan() {
 		require.NoError(t, event.Error)
 		object, ok := event.Object.(*apiv3.CalicoNodeStatus)
 		require.True(t, ok, "%s %v", event.Type, event.Object)
-		was, is, said := before[object.Name], object.Status, somethingNew
+		was, is := before[object.Name], object.Status
 		was.LastUpdated = is.LastUpdated
-		if reflect.DeepEqual(was, is) {
-			said = nothingNew
-		}
+		nothingNew := reflect.DeepEqual(was, is)
 		before[object.Name] = is
-		out[object.Name] = append(out[object.Name], said)
-		if said == nothingNew && object.Name == statusName(until) {
+		out[object.Name] = append(out[object.Name], nothingNew)
+		if nothingNew && object.Name == statusName(until) {
 			times--
 		}
 		if times == 0 {

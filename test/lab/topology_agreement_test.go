@@ -4,13 +4,21 @@ package lab_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/api/pkg/lib/numorstring"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
@@ -42,9 +50,11 @@ func agreeOn(t *testing.T, configurations []configuration) {
 		t.Run(c.name, func(t *testing.T) {
 			w.t = t
 			w.configure(c)
-			network := w.simulate(c, "").Network(everyNode)
+			config := w.simulate(c, "")
+			network := config.Network(everyNode)
 			w.requireAgreement(network)
-			w.requireControl(c)
+			// The comparison is not blind: the simulator is asked for a configuration with a BGPPeer less.
+			require.NotEqual(t, simulated(w.simulate(c, c.control).Network(everyNode), w.names()), w.measured(), "without %s", c.control)
 			depth := network.Depth(len(c.slots)+1, func(name string) bool { return c.slots[name].name == "" })
 			if c.depth > 0 {
 				require.GreaterOrEqual(t, depth, c.depth, "rrpool says that it survives more than it does")
@@ -53,7 +63,8 @@ func agreeOn(t *testing.T, configurations []configuration) {
 			for i, name := range c.kill {
 				require.NoError(t, l.KillBIRD(name))
 				down := c.kill[:i+1]
-				if now := w.requireAgreement(network.Without(down...), down...); len(down) < depth {
+				left := config.Network(func(name string) bool { return !slices.Contains(down, name) })
+				if now := w.requireAgreement(left, down...); len(down) < depth {
 					require.Empty(t, now.cutOff(c), "clients that do not reach each other after %d of %d", len(down), depth)
 				}
 			}
@@ -63,13 +74,17 @@ func agreeOn(t *testing.T, configurations []configuration) {
 
 func everyNode(string) bool { return true }
 
-// requireControl demands that the comparison is not blind: the simulator is asked for a configuration with a BGPPeer less.
-func (w *writer) requireControl(c configuration) {
-	w.t.Helper()
-	now, err := measured(w.l)
-	require.NoError(w.t, err)
-	require.NotEqual(w.t, simulated(w.simulate(c, c.control).Network(everyNode), w.names()), now, "without %s", c.control)
+// writer writes topologies by hand: slots, cluster IDs and BGPPeers.
+type writer struct {
+	t     *testing.T
+	l     *lab.Lab
+	specs []lab.NodeSpec
+	// now is what the cluster is configured as.
+	now configuration
 }
+
+// table is who has sessions with whom, and who knows whose prefixes: as it is in the lab, or as the simulator has it.
+type table map[string]row
 
 // cutOff are the pairs of nodes without a slot of which one has no route to the other.
 func (t table) cutOff(c configuration) []string {
@@ -93,8 +108,7 @@ func (w *writer) requireAgreement(n *simulate.Network, down ...string) table {
 	began := time.Now()
 	agreed := time.Time{}
 	for {
-		got, err := measured(w.l, down...)
-		require.NoError(w.t, err)
+		got := w.measured(down...)
 		switch equal := reflect.DeepEqual(got, want); {
 		case !equal && ctx.Err() != nil:
 			require.Equal(w.t, want, got, "the simulator expects, and the lab has")
@@ -122,7 +136,7 @@ func (w *writer) simulate(c configuration, without string) *simulate.Configurati
 	for _, spec := range w.specs {
 		s := c.slots[spec.Name]
 		nodes = append(nodes, plan.Node{
-			Name: spec.Name, Ready: true, Addresses: w.addresses(spec.Name), Labels: map[string]string{zone: spec.Zone}, Zone: spec.Zone,
+			Name: spec.Name, Ready: true, Addresses: []netip.Addr{w.l.Address(spec.Name)}, Labels: map[string]string{zone: spec.Zone}, Zone: spec.Zone,
 			RoleLabel: s.name != "", Slot: s.name, ClusterID: s.clusterID, Rack: c.racks[spec.Name],
 		})
 	}
@@ -199,4 +213,206 @@ func (w *writer) changed(before map[string]lab.Session) simulate.Change {
 		}
 	}
 	return out
+}
+
+// row is what a node has.
+type row struct {
+	// sessions are the nodes that it has one with, sorted; count is their number.
+	sessions string
+	count    int
+	// from gives, by node, what it knows of that node's prefix; rib is the number of all paths.
+	from map[string]cell
+	rib  string
+}
+
+// cell is what a node knows of another's prefix.
+type cell struct {
+	paths string
+	// senders are the neighbours that have sent them, sorted.
+	senders string
+	// reached: the kernel has a route.
+	reached bool
+}
+
+// measured reads the table of the nodes that are up from BIRD and the kernel.
+func (w *writer) measured(down ...string) table {
+	w.t.Helper()
+	names := map[string]string{}
+	for _, node := range w.l.Nodes() {
+		names[w.l.Address(node).String()] = node
+	}
+	out := table{}
+	for _, node := range w.l.Nodes() {
+		if !slices.Contains(down, node) {
+			out[node] = w.measuredRow(node, names)
+		}
+	}
+	return out
+}
+
+func (w *writer) measuredRow(node string, names map[string]string) row {
+	w.t.Helper()
+	sessions, err := w.l.Sessions(node)
+	require.NoError(w.t, err)
+	var with []string
+	for _, s := range sessions {
+		if s.Established() {
+			with = append(with, names[s.Peer.String()])
+		}
+	}
+	slices.Sort(with)
+	paths, err := w.l.Paths(node)
+	require.NoError(w.t, err)
+	out := row{sessions: strings.Join(with, " "), count: len(with), from: map[string]cell{}}
+	rib := 0
+	for _, from := range w.l.Nodes() {
+		var senders []string
+		count := 0
+		for sender, n := range paths[w.l.Block(from)] {
+			senders = append(senders, names[sender.String()])
+			count += n
+		}
+		slices.Sort(senders)
+		reached, err := w.l.Reaches(node, from)
+		require.NoError(w.t, err)
+		rib += count
+		out.from[from] = cell{paths: fmt.Sprint(count), senders: strings.Join(senders, " "), reached: reached || from == node}
+	}
+	out.rib = fmt.Sprint(rib)
+	return out
+}
+
+// simulated is the table that the simulator has for these nodes, some of which may be down.
+func simulated(n *simulate.Network, nodes []string, down ...string) table {
+	out := table{}
+	for _, node := range nodes {
+		if slices.Contains(down, node) {
+			continue
+		}
+		var with []string
+		for _, other := range nodes {
+			if n.Connected(node, other) {
+				with = append(with, other)
+			}
+		}
+		slices.Sort(with)
+		r := row{sessions: strings.Join(with, " "), count: n.Sessions(node), from: map[string]cell{}, rib: count(n.RIB(node))}
+		for _, from := range nodes {
+			paths := n.Paths(from, node)
+			r.from[from] = cell{paths: count(paths), senders: strings.Join(n.Senders(from, node), " "), reached: paths.Paths > 0 || from == node}
+		}
+		out[node] = r
+	}
+	return out
+}
+
+func count(c simulate.Count) string {
+	if c.More {
+		return fmt.Sprintf("≥%d", c.Paths)
+	}
+	return fmt.Sprint(c.Paths)
+}
+
+// anyReflector selects the nodes that have a slot.
+const anyReflector = "has(" + roleLabel + ")"
+
+// configure turns the cluster into a configuration, whatever it was.
+func (w *writer) configure(c configuration) {
+	w.t.Helper()
+	for _, name := range w.names() {
+		if w.now.racks[name] != c.racks[name] {
+			w.patch(name, fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, plan.RackLabel, orNull(c.racks[name])))
+		}
+		if s := c.slots[name]; w.now.slots[name] != s {
+			w.patch(name, fmt.Sprintf(`{"metadata":{"labels":{%q:%s},"annotations":{"projectcalico.org/RouteReflectorClusterID":%s}}}`,
+				roleLabel, orNull(s.name), orNull(s.clusterID)))
+		}
+	}
+	for _, old := range w.now.peers {
+		if !slices.ContainsFunc(c.peers, func(p plan.Peer) bool { return p.Name == old.Name }) {
+			_, err := w.l.Calico().BGPPeers().Delete(w.t.Context(), old.Name, options.DeleteOptions{})
+			require.NoError(w.t, err)
+		}
+	}
+	for _, p := range w.resolved(c.peers) {
+		w.write(p)
+	}
+	setMesh(w.t, w.l, c.mesh)
+	w.now = c
+}
+
+// revive starts the BIRDs that were killed.
+func (w *writer) revive(names []string) {
+	w.t.Helper()
+	for _, name := range names {
+		require.NoError(w.t, w.l.StartBIRD(w.t.Context(), name))
+	}
+}
+
+func (w *writer) names() []string {
+	var names []string
+	for _, spec := range w.specs {
+		names = append(names, spec.Name)
+	}
+	return names
+}
+
+// resolved are peers with addresses where they name nodes.
+func (w *writer) resolved(peers []plan.Peer) []plan.Peer {
+	peers = slices.Clone(peers)
+	for i, p := range peers {
+		if p.PeerIP != "" {
+			peers[i].PeerIP = w.l.Address(p.PeerIP).String()
+		}
+	}
+	return peers
+}
+
+// orNull is a JSON string, or what takes a value away in a merge patch.
+func orNull(s string) string {
+	if s == "" {
+		return "null"
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+func (w *writer) patch(node, patch string) {
+	w.t.Helper()
+	_, err := w.l.Kube().CoreV1().Nodes().Patch(w.t.Context(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	require.NoError(w.t, err)
+}
+
+func (w *writer) write(p plan.Peer) {
+	w.t.Helper()
+	peer, err := w.l.Calico().BGPPeers().Get(w.t.Context(), p.Name, options.GetOptions{})
+	if err != nil {
+		peer = apiv3.NewBGPPeer()
+		peer.Name = p.Name
+	}
+	peer.Spec = apiv3.BGPPeerSpec{
+		Node: p.Node, NodeSelector: p.NodeSelector, PeerIP: p.PeerIP, PeerSelector: p.PeerSelector, ASNumber: numorstring.ASNumber(p.ASN),
+	}
+	if p.MaxRestartTime != nil {
+		peer.Spec.MaxRestartTime = &metav1.Duration{Duration: *p.MaxRestartTime}
+	}
+	if peer.ResourceVersion == "" {
+		_, err = w.l.Calico().BGPPeers().Create(w.t.Context(), peer, options.SetOptions{})
+	} else {
+		_, err = w.l.Calico().BGPPeers().Update(w.t.Context(), peer, options.SetOptions{})
+	}
+	require.NoError(w.t, err)
+}
+
+// sessions are those of all nodes, keyed by "on→with", from both sides.
+func (w *writer) sessions() map[string]lab.Session {
+	w.t.Helper()
+	all := map[string]lab.Session{}
+	for _, on := range w.l.Nodes() {
+		sessions, err := w.l.Sessions(on)
+		require.NoError(w.t, err)
+		for _, session := range sessions {
+			all[on+"→"+session.Peer.String()] = session
+		}
+	}
+	return all
 }

@@ -7,8 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines may take to end: goleak's own half a second is less than a loaded
-// machine may stand still for.
+// patience is how long goroutines may take to end: goleak's own half a second is less than a loaded machine may stand still for.
 const patience = time.Minute
 
 // Find is goleak.Find with more patience.

@@ -90,13 +90,12 @@ func (c *cluster) dates(visit func(*time.Time)) {
 // tidy gives clusters that no rule distinguishes the same form. Of when BGPPeers were written, and dedicated nodes got their roles, rules
 // read only the latest; of roles of one age, only the order.
 func (m *model) tidy(c *cluster) {
-	var dates []*time.Time
+	var dates, roles []*time.Time
 	for i := range c.Peers {
 		if !c.Peers[i].Written.IsZero() {
 			dates = append(dates, &c.Peers[i].Written)
 		}
 	}
-	var roles []*time.Time
 	for i := range c.Nodes {
 		if c.Nodes[i].Marked {
 			roles = append(roles, &c.Nodes[i].RoleSince)

@@ -33,50 +33,39 @@ func with(sc Scenario, more func(*Scenario)) Scenario {
 	return sc
 }
 
+// arranged has four reflectors in two zones, in a topology.
+func arranged(name string, kind v1alpha1.TopologyType, redundancy int, more func(*Scenario)) Scenario {
+	sc := dedicated(name, 2, 4, more)
+	sc.Kind, sc.Redundancy, sc.Zones, sc.PerZone = kind, redundancy, twoZones, 2
+	return sc
+}
+
 // scenarios of the small bound, and those that only the full run has.
 func scenarios(full bool) []Scenario {
+	single := arranged("", v1alpha1.TopologySingle, 0, nil)
+	three, two := dedicated("", 2, 3, nil), dedicated("", 2, 2, nil)
 	out := []Scenario{
 		dedicated("there, 2 clients and 2 reflectors", 2, 2, func(s *Scenario) { s.Late, s.Slow = true, true }),
 		dedicated("there and back", 2, 2, func(s *Scenario) { s.Flip = true }),
 		dedicated("at rest, one disturbance", 2, 3, func(s *Scenario) { s.Settled, s.Budget, s.Spare = true, 1, 1 }),
 		dedicated("there, one disturbance", 2, 2, func(s *Scenario) { s.Budget = 1 }),
 		dedicated("timer", 2, 2, func(s *Scenario) { s.Timer, s.Flip, s.Late = true, true, true }),
-		dedicated("3 reflectors to 2", 2, 3, func(s *Scenario) {
-			was := dedicated("", 2, 3, nil)
-			s.PerZone, s.Was = 2, &was
-		}),
-		dedicated("2 reflectors to 3", 2, 2, func(s *Scenario) {
-			was := dedicated("", 2, 2, nil)
-			s.PerZone, s.Spare, s.Was = 3, 1, &was
-		}),
+		dedicated("3 reflectors to 2", 2, 3, func(s *Scenario) { s.PerZone, s.Was = 2, &three }),
+		dedicated("2 reflectors to 3", 2, 2, func(s *Scenario) { s.PerZone, s.Spare, s.Was = 3, 1, &two }),
 		inPlace("existing nodes, there and back", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Flip = true }),
 		inPlace("existing nodes, at rest, one disturbance", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Settled, s.Budget = true, 1 }),
 		inPlace("existing nodes, cordon", 4, 2, v1alpha1.PromotionCordon, func(s *Scenario) { s.Flip = true }),
 		inPlace("existing nodes, drain", 4, 2, v1alpha1.PromotionDrain, func(s *Scenario) { s.Flip = true }),
 		inPlace("existing nodes, immediate", 4, 2, v1alpha1.PromotionImmediate, func(s *Scenario) { s.Flip = true }),
-		dedicated("quorum", 2, 4, func(s *Scenario) { s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyQuorum, 2, twoZones, 2 }),
+		arranged("quorum", v1alpha1.TopologyQuorum, 2, nil),
 		dedicated("multi", 2, 2, func(s *Scenario) {
 			s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyMultiCluster, 2, twoZones, 1
 		}),
-		dedicated("hierarchy", 2, 4, func(s *Scenario) {
-			s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyHierarchy, 1, twoZones, 2
-		}),
-		dedicated("single to quorum", 2, 4, func(s *Scenario) {
-			s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyQuorum, 2, twoZones, 2
-			was := dedicated("", 2, 4, func(s *Scenario) { s.Zones, s.PerZone = twoZones, 2 })
-			s.Was = &was
-		}),
-		dedicated("single to hierarchy", 2, 4, func(s *Scenario) {
-			s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyHierarchy, 1, twoZones, 2
-			was := dedicated("", 2, 4, func(s *Scenario) { s.Zones, s.PerZone = twoZones, 2 })
-			s.Was = &was
-		}),
-		dedicated("hierarchy, one disturbance", 2, 4, func(s *Scenario) {
-			s.Kind, s.Redundancy, s.Zones, s.PerZone, s.Settled, s.Budget = v1alpha1.TopologyHierarchy, 1, twoZones, 2, true, 1
-		}),
-		dedicated("quorum, one disturbance", 2, 4, func(s *Scenario) {
-			s.Kind, s.Redundancy, s.Zones, s.PerZone, s.Settled, s.Budget = v1alpha1.TopologyQuorum, 2, twoZones, 2, true, 1
-		}),
+		arranged("hierarchy", v1alpha1.TopologyHierarchy, 1, nil),
+		arranged("single to quorum", v1alpha1.TopologyQuorum, 2, func(s *Scenario) { s.Was = &single }),
+		arranged("single to hierarchy", v1alpha1.TopologyHierarchy, 1, func(s *Scenario) { s.Was = &single }),
+		arranged("hierarchy, one disturbance", v1alpha1.TopologyHierarchy, 1, func(s *Scenario) { s.Settled, s.Budget = true, 1 }),
+		arranged("quorum, one disturbance", v1alpha1.TopologyQuorum, 2, func(s *Scenario) { s.Settled, s.Budget = true, 1 }),
 		inPlace("existing nodes, on the way, one disturbance", 4, 2, v1alpha1.PromotionStaged, func(s *Scenario) { s.Budget = 1 }),
 	}
 	for i := range out {
@@ -90,13 +79,7 @@ func scenarios(full bool) []Scenario {
 
 // probes are the smallest scenarios that find a missing gate.
 func probes() []Scenario {
-	hierarchy := dedicated("", 2, 4, func(s *Scenario) {
-		s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyHierarchy, 1, twoZones, 2
-	})
-	multi := dedicated("", 2, 4, func(s *Scenario) {
-		s.Kind, s.Redundancy, s.Zones, s.PerZone = v1alpha1.TopologyMultiCluster, 2, twoZones, 2
-	})
-	single := dedicated("", 2, 4, func(s *Scenario) { s.Zones, s.PerZone = twoZones, 2 })
+	single := arranged("", v1alpha1.TopologySingle, 0, nil)
 	three, two := dedicated("", 2, 3, nil), dedicated("", 2, 2, nil)
 	out := []Scenario{
 		dedicated("probe: there, quickly", 3, 1, func(s *Scenario) { s.Slow = true }),
@@ -125,8 +108,8 @@ func probes() []Scenario {
 		inPlace("probe: existing nodes, there", 4, 2, v1alpha1.PromotionStaged, nil),
 		inPlace("probe: existing nodes, 3 of 5", 5, 3, v1alpha1.PromotionStaged, nil),
 		inPlace("probe: existing nodes, a cordon", 5, 3, v1alpha1.PromotionStaged, func(s *Scenario) { s.Settled, s.Budget, s.Disturbances = true, 1, []Disturbance{Cordoned} }),
-		with(hierarchy, func(s *Scenario) { s.Name, s.Was = "probe: single to hierarchy", &single }),
-		with(multi, func(s *Scenario) { s.Name, s.Was = "probe: single to multi", &single }),
+		arranged("probe: single to hierarchy", v1alpha1.TopologyHierarchy, 1, func(s *Scenario) { s.Was = &single }),
+		arranged("probe: single to multi", v1alpha1.TopologyMultiCluster, 2, func(s *Scenario) { s.Was = &single }),
 	}
 	for i := range out {
 		out[i].Unbroken, out[i].Limit = true, max(out[i].Limit, 6000)

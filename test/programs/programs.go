@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -59,15 +58,6 @@ var all = []program{
 	{"demo", "./test/e2e/demo", false},
 }
 
-// Names are those of all programs.
-func Names() []string {
-	names := make([]string, 0, len(all))
-	for _, p := range all {
-		names = append(names, p.name)
-	}
-	return names
-}
-
 // Calico is the release of Calico that the lab runs, and the file that says what it is built with.
 func Calico() (release, modfile string, err error) {
 	release = cmp.Or(os.Getenv(calicoVariable), CalicoRelease)
@@ -98,24 +88,27 @@ func binary(name string) string {
 	return name
 }
 
-// Build builds the programs that are named, and says on log which of how many, and for how long. The first build of kube-apiserver takes
+// Build builds the programs that are named, all without a name, and says on log which of how many. The first build of kube-apiserver takes
 // minutes. KUBEBUILDER_ASSETS, where it is set, must hold etcd and kube-apiserver, which are then not built. What this process or
 // a parent has built is not built again.
 func Build(ctx context.Context, log io.Writer, names ...string) error {
 	built := paths()
 	var missing []program
 	for _, p := range all {
-		if slices.Contains(names, p.name) && built[binary(p.name)] == "" {
+		if (len(names) == 0 || slices.Contains(names, p.name)) && built[binary(p.name)] == "" {
 			missing = append(missing, p)
 		}
 	}
-	if unknown := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(Names(), n) }); len(unknown) > 0 {
-		return fmt.Errorf("building %q: no such program: there are %s", unknown[0], strings.Join(Names(), ", "))
+	isProgram := func(name string) bool {
+		return slices.ContainsFunc(all, func(p program) bool { return p.name == name })
+	}
+	if i := slices.IndexFunc(names, func(name string) bool { return !isProgram(name) }); i >= 0 {
+		return fmt.Errorf("building %q: no such program", names[i])
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	b, err := newBuilder(log)
+	b, err := newBuilder(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -152,7 +145,9 @@ func paths() map[string]string {
 	return out
 }
 
-// builder knows where sources and programs are.
+// patience is how long a build may take without a word.
+const patience = 2 * time.Second
+
 type builder struct {
 	root, cache string
 	// kubernetes is the version of the servers.
@@ -160,40 +155,26 @@ type builder struct {
 	log        io.Writer
 }
 
-func newBuilder(log io.Writer) (*builder, error) {
+func newBuilder(ctx context.Context, log io.Writer) (*builder, error) {
 	b := &builder{root: Root(), log: log}
-	kubernetes, err := b.version("k8s.io/kubernetes")
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-mod=readonly", "-f", "{{.Version}}", "k8s.io/kubernetes", "go.etcd.io/etcd/server/v3")
+	list.Dir = filepath.Join(b.root, servers)
+	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := list.Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the versions of the servers: %w", err)
 	}
-	b.kubernetes = kubernetes
-	etcd, err := b.version("go.etcd.io/etcd/server/v3")
-	if err != nil {
-		return nil, err
-	}
+	kubernetes, etcd, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	user, err := os.UserCacheDir()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cache folder: %w", err)
 	}
-	b.cache = filepath.Join(user, "rrpool", fmt.Sprintf("kubernetes-%s-etcd-%s-calico-%s-%s-%s", b.kubernetes, etcd, CalicoRelease, runtime.GOOS, runtime.GOARCH))
+	b.kubernetes = kubernetes
+	b.cache = filepath.Join(user, "rrpool",
+		fmt.Sprintf("kubernetes-%s-etcd-%s-calico-%s-%s-%s", kubernetes, etcd, CalicoRelease, runtime.GOOS, runtime.GOARCH))
 	return b, nil
 }
 
-// version is that of a module in the go.mod of the servers.
-func (b *builder) version(module string) (string, error) {
-	file := filepath.Join(b.root, servers, "go.mod")
-	data, err := os.ReadFile(file) //nolint:gosec // G304: a file of this repository
-	if err != nil {
-		return "", fmt.Errorf("reading the version of %s: %w", module, err)
-	}
-	match := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(module) + ` (v\S+)(?: // indirect)?$`).FindSubmatch(data)
-	if match == nil {
-		return "", fmt.Errorf("reading the version of %s: not required by %s", module, file)
-	}
-	return string(match[1]), nil
-}
-
-// build gives the path of an up-to-date program.
 func (b *builder) build(ctx context.Context, p program, title string) (string, error) {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && (p.name == "etcd" || p.name == "kube-apiserver") {
 		path := filepath.Join(assets, p.name)
@@ -246,16 +227,13 @@ func (b *builder) compile(ctx context.Context, p program, path, title string) er
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-mod=readonly", "-modfile="+modfile, "-o", partial, "-ldflags", flags, p.pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	done := report(b.log, title)
+	saying := time.AfterFunc(patience, func() { fmt.Fprintf(b.log, "%s: building, for up to some minutes\n", title) })
+	defer saying.Stop()
 	out, err := cmd.CombinedOutput()
-	done()
 	if err != nil {
 		return fmt.Errorf("building %s: %w\n%s", p.name, err, out)
 	}
-	if err := os.Rename(partial, path); err != nil {
-		return fmt.Errorf("placing %s: %w", p.name, err)
-	}
-	return nil
+	return os.Rename(partial, path)
 }
 
 // versionFlags makes the servers report their versions. Clients decide by them what they ask for.
@@ -264,35 +242,6 @@ func (b *builder) versionFlags() string {
 	const pkg = " -X k8s.io/component-base/version."
 	return pkg + "gitVersion=" + b.kubernetes + pkg + "gitMajor=" + parts[0] + pkg + "gitMinor=" + parts[1] +
 		" -X github.com/projectcalico/calico/pkg/buildinfo.Version=" + CalicoRelease
-}
-
-// What takes less than patience is not reported; what takes longer is reported again each interval.
-const (
-	patience = 2 * time.Second
-	interval = 15 * time.Second
-)
-
-// report writes that something is being built until the returned function is called.
-func report(log io.Writer, title string) (done func()) {
-	start, stop, ended := time.Now(), make(chan struct{}), make(chan struct{})
-	since := func() time.Duration { return time.Since(start).Round(time.Second) }
-	go func() {
-		defer close(ended)
-		wait, said := patience, false
-		for {
-			select {
-			case <-stop:
-				if said {
-					fmt.Fprintf(log, "%s: built in %s\n", title, since())
-				}
-				return
-			case <-time.After(wait):
-				fmt.Fprintf(log, "%s: building for %s\n", title, since())
-				wait, said = interval, true
-			}
-		}
-	}()
-	return func() { close(stop); <-ended }
 }
 
 // lock holds an exclusive lock on a file until the returned function is called, or the process ends.

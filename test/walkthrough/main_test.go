@@ -131,7 +131,7 @@ func newWalker(t *testing.T, s *site.Site) *walker {
 	}))
 	w.env = append(s.Environment(), "PATH="+commands, "HOME="+w.dir, "KUBECONFIG="+s.Lab.Kubeconfig(), "LANG=C.UTF-8")
 	var err error
-	w.shell, err = StartShell(Session{Scripts: w.dir, Dir: repository, Env: w.env, Out: w.said})
+	w.shell, err = StartShell(w.dir, repository, w.env, w.said)
 	require.NoError(t, err)
 	t.Cleanup(w.shell.Stop)
 	return w

@@ -77,10 +77,7 @@ func Blocks(source []byte) ([]Block, error) {
 		blocks = append(blocks, b)
 		return ast.WalkSkipChildren, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the blocks of a page: %w", err)
-	}
-	return blocks, nil
+	return blocks, err
 }
 
 // mark reads the comment above the block, if there is one.

@@ -192,12 +192,12 @@ func TestEveryCallOfAPageIsUnderstood(t *testing.T) {
 
 func TestACallThatIsWrongIsFound(t *testing.T) {
 	for wrong, says := range map[string]string{
-		"statsu":              `"statsu"`,
-		"status --wach":       "--wach",
-		"plan --nodes five":   "five",
-		"plan now":            "now",
-		"migrate -f":          "needs an argument",
-		"topology -o picture": "picture",
+		"statsu":            `"statsu"`,
+		"status --wach":     "--wach",
+		"plan --nodes five": "five",
+		"plan now":          "now",
+		"migrate -f":        "needs an argument",
+		"plan -o picture":   "picture",
 	} {
 		require.ErrorContains(t, call{1, wrong}.check(), says)
 	}

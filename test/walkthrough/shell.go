@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,25 +34,16 @@ type Shell struct {
 	err    error // once done is closed
 }
 
-// Session says how a Shell is started.
-type Session struct {
-	// Scripts is a folder where blocks are kept, Dir the working directory.
-	Scripts, Dir string
-	// Env is the whole environment.
-	Env []string
-	// Out receives all that is said.
-	Out io.Writer
-}
-
-// StartShell starts a bash of its own, without a user's settings.
-func StartShell(s Session) (*Shell, error) {
+// StartShell starts a bash in a folder, without a user's settings: env is its whole environment, out receives all that is said. Blocks are
+// kept in scripts.
+func StartShell(scripts, dir string, env []string, out io.Writer) (*Shell, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
 	defer func() { _ = w.Close() }()
 	cmd := exec.Command("bash", "--noprofile", "--norc")
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = s.Dir, s.Env, s.Out, s.Out, []*os.File{w}
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = dir, env, out, out, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -60,7 +52,7 @@ func StartShell(s Session) (*Shell, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting bash: %w", err)
 	}
-	sh := &Shell{cmd: cmd, dir: s.Scripts, stdin: stdin, typed: bufio.NewReader(r), done: make(chan struct{})}
+	sh := &Shell{cmd: cmd, dir: scripts, stdin: stdin, typed: bufio.NewReader(r), done: make(chan struct{})}
 	go func() {
 		sh.err = cmd.Wait()
 		close(sh.done)
@@ -123,9 +115,7 @@ func Programs(dir string, given map[string]string) error {
 		}
 		all[name] = path
 	}
-	for name, path := range given {
-		all[name] = path
-	}
+	maps.Copy(all, given)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}

@@ -20,7 +20,7 @@ func walk(t *testing.T, blocks ...string) (string, error) {
 	require.NoError(t, os.WriteFile(rrpool, []byte("#!/usr/bin/env bash\nexit $2\n"), 0o700))
 	require.NoError(t, Programs(dir+"/bin", map[string]string{"rrpool": rrpool}))
 	var out strings.Builder
-	sh, err := StartShell(Session{Scripts: dir, Dir: dir, Env: []string{"PATH=" + dir + "/bin"}, Out: &out})
+	sh, err := StartShell(dir, dir, []string{"PATH=" + dir + "/bin"}, &out)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -90,7 +90,7 @@ func speaking(f facts) *Result {
 	case len(f.snapshot.Cluster.Nodes) == 0:
 		return fail("the cluster has no nodes").do("add some")
 	case len(silent) > 0:
-		return warn("Ready nodes without a BGP address: %s", iostreams.Few(silent)).
+		return warn("Ready nodes without a BGP address: %s", plan.Few(silent)).
 			do("look at calico-node there; such a node gets no session, and is left out")
 	}
 	return fine("BGP is enabled: every Ready node has a BGP address")
@@ -132,7 +132,7 @@ func asNumbers(f facts) *Result {
 	}
 	var parts []string
 	for _, as := range slices.Sorted(maps.Keys(of)) {
-		parts = append(parts, fmt.Sprintf("AS %d: %s", as, iostreams.Few(of[as])))
+		parts = append(parts, fmt.Sprintf("AS %d: %s", as, plan.Few(of[as])))
 	}
 	switch len(of) {
 	case 0:
@@ -146,7 +146,7 @@ func asNumbers(f facts) *Result {
 // reflectors that rrpool did not make.
 func reflectors(f facts) *Result {
 	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() }); len(foreign) > 0 {
-		return fail("route reflectors that rrpool did not make: %s", iostreams.Few(foreign)).see("ForeignReflector")
+		return fail("route reflectors that rrpool did not make: %s", plan.Few(foreign)).see("ForeignReflector")
 	}
 	return fine("no node is a route reflector but by rrpool")
 }
@@ -165,9 +165,9 @@ func peers(f facts) *Result {
 	}
 	switch {
 	case len(inside) > 0:
-		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", iostreams.Few(inside)).see("ForeignInClusterPeer")
+		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(inside)).see("ForeignInClusterPeer")
 	case len(outside) > 0:
-		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", iostreams.Few(outside))
+		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", plan.Few(outside))
 	}
 	return fine("no BGPPeers but rrpool's")
 }
@@ -186,7 +186,7 @@ func outside(f facts) (all, only, shared []string) {
 			continue
 		}
 		all = append(all, p.Name)
-		keeps := p.ASN == c.BGP.ASN || strings.Contains(p.Extra, `"keepOriginalNextHop":true`) || strings.Contains(p.Extra, `"nextHopMode":"Keep"`)
+		keeps := p.ASN == c.BGP.ASN || p.KeepNextHop
 		switch reflects := selects(p, reflectors); {
 		case reflects && !selects(p, ordinary):
 			only = append(only, p.Name)
@@ -216,12 +216,12 @@ func routers(f facts) *Result {
 	}
 	switch {
 	case len(only) > 0:
-		return warn("BGPPeers select route reflectors only, so on the mesh their routers learn nothing: %s", iostreams.Few(only)).do("let them select other nodes as well")
+		return warn("BGPPeers select route reflectors only, so on the mesh their routers learn nothing: %s", plan.Few(only)).do("let them select other nodes as well")
 	case len(single) > 0 && len(shared) > 0:
 		return warn("route reflectors pass on single addresses of serviceLoadBalancerIPs with themselves as the next hop: BGPPeers %s, addresses %s",
-			iostreams.Few(shared), iostreams.Few(single)).do("set keepOriginalNextHop: true in the BGPPeers, or the nodeSelector !has(%s)", f.object.Spec.BGP.NodeLabel)
+			plan.Few(shared), plan.Few(single)).do("set keepOriginalNextHop: true in the BGPPeers, or the nodeSelector !has(%s)", f.object.Spec.BGP.NodeLabel)
 	case len(all) > 0 && len(services) > 0:
-		return fine("routers outside learn services from the nodes that have them: %s", iostreams.Few(all))
+		return fine("routers outside learn services from the nodes that have them: %s", plan.Few(all))
 	}
 	return nil
 }

@@ -17,12 +17,12 @@ type flags struct {
 	snapshot.Flags
 	pre      bool
 	filename string
-	output   *iostreams.Choice
+	output   string
 }
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	f := &flags{output: iostreams.NewChoice("table", "json", "short")}
+	f := &flags{}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "check",
 		Short: "Whether the cluster is fit, and what to do where it is not",
@@ -37,13 +37,12 @@ there yet.
 Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
 		Example: `  rrpool check --pre
   rrpool check
-  rrpool check --filename pool.yaml
-  rrpool check -o short`,
+  rrpool check --filename pool.yaml`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
 	set.BoolVar(&f.pre, "pre", false, "check whether rrpool can be installed")
 	set.StringVarP(&f.filename, "filename", "f", "", "check for the RouteReflectorPool in this file, - for standard input, instead of the cluster's")
-	f.output.Register(cmd, "output", "o", "format: table, json or short")
+	iostreams.Output(cmd, &f.output)
 	f.Register(set)
 	return cmd
 }
@@ -62,11 +61,11 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 		return err
 	}
 	v := judge(found, strings.TrimSuffix(cmd.CommandPath(), " "+cmd.Name()))
-	if err := show(s, f.output.Value, v); err != nil {
+	if err := s.Print("answer", f.output, v, v.print); err != nil {
 		return err
 	}
 	if !v.Fit {
-		return &iostreams.ExitError{Code: 1}
+		return iostreams.ExitError(1)
 	}
 	return nil
 }
@@ -77,17 +76,8 @@ var (
 	colours = map[Status]string{OK: iostreams.Green, Note: iostreams.Dim, Warning: iostreams.Yellow, Error: iostreams.Red}
 )
 
-// show writes the answer in one of the formats.
-func show(s iostreams.Streams, format string, v view) error {
-	render := tableOf
-	if format == "short" {
-		render = shortOf
-	}
-	return s.Print("answer", format, v, func(s iostreams.Streams) { render(s, v) })
-}
-
-// tableOf renders for people, group by group.
-func tableOf(s iostreams.Streams, v view) {
+// print renders for people, group by group.
+func (v view) print(s iostreams.Streams) {
 	title, next := "Is this cluster fit for rrpool?", "Next: "
 	if v.Pre {
 		title = "Can rrpool be installed in this cluster?"
@@ -108,7 +98,7 @@ func tableOf(s iostreams.Streams, v view) {
 }
 
 func (r Result) table(s iostreams.Streams) {
-	r.line(s, r.Message)
+	_, _ = fmt.Fprintf(s.Out, "%s %s\n", s.Paint(colours[r.Status], marks[r.Status]), s.Fold(r.Message, "  "))
 	for _, detail := range r.Details {
 		s.Say("", "    ", "    "+detail)
 	}
@@ -121,23 +111,6 @@ func (r Result) table(s iostreams.Streams) {
 	if r.Link != "" {
 		_, _ = fmt.Fprintf(s.Out, "  %s\n", s.Paint(iostreams.Dim, r.Link))
 	}
-}
-
-// line is the mark of a result, and words.
-func (r Result) line(s iostreams.Streams, words string) {
-	_, _ = fmt.Fprintf(s.Out, "%s %s\n", s.Paint(colours[r.Status], marks[r.Status]), s.Fold(words, "  "))
-}
-
-// shortOf renders what is not right, one to a line, and the sum of it.
-func shortOf(s iostreams.Streams, v view) {
-	for _, g := range v.Groups {
-		for _, c := range g.Checks {
-			if c.Status != OK {
-				c.line(s, c.ID+": "+c.Message)
-			}
-		}
-	}
-	s.Say("", "", summary(v))
 }
 
 // summary is the sum of it in one line.

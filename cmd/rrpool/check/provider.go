@@ -47,13 +47,13 @@ func zones(f facts) *Result {
 		return nil
 	case in[""] > 0:
 		without := f.nodes(func(n plan.Node) bool { return n.SpeaksBGP() && n.Zone == "" })
-		return warn("nodes without the zone label %s, which count as one zone: %s", f.object.Spec.Topology.ZoneLabel, iostreams.Few(without)).
+		return warn("nodes without the zone label %s, which count as one zone: %s", f.object.Spec.Topology.ZoneLabel, plan.Few(without)).
 			do("label them, or say with spec.topology.zoneLabel which label has the zone; in a cluster of one place there is nothing to do")
 	case len(parts) == 1:
 		return warn("all nodes are in one zone, %s: when it is gone, so are all route reflectors", parts[0]).
 			do("nothing, if the cluster is to have one zone")
 	}
-	return fine("%d zones: %s", len(parts), iostreams.Few(parts))
+	return fine("%d zones: %s", len(parts), plan.Few(parts))
 }
 
 // eligible: on existing nodes there have to be enough that can reflect, and one more.
@@ -75,7 +75,7 @@ func eligible(f facts) *Result {
 	}
 	able, others := len(nodes)-len(unfit), []string{}
 	if len(unfit) > 0 {
-		others = append(others, "those that cannot: "+iostreams.Few(unfit))
+		others = append(others, "those that cannot: "+plan.Few(unfit))
 	}
 	switch {
 	case speaking <= want:

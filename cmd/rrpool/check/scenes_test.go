@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -27,6 +31,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/cli"
+	docs "github.com/rrpool/rrpool/test/docs/links"
 )
 
 // refused is what an apiserver's refusal looks like once explained.
@@ -209,6 +214,55 @@ func shown(t *testing.T, f facts, format string, s iostreams.Streams) string {
 	t.Helper()
 	var out bytes.Buffer
 	s.Out = &out
-	require.NoError(t, show(cli.Defaults(s), format, judge(f, "rrpool")))
+	v := judge(f, "rrpool")
+	require.NoError(t, cli.Defaults(s).Print("answer", format, v, v.print))
 	return out.String()
+}
+
+// readDefinition reads our CRD, once: it is long.
+var readDefinition = sync.OnceValues(func() (*apiextensionsv1.CustomResourceDefinition, error) {
+	content, err := os.ReadFile("../../../config/crd/rrpool.io_routereflectorpools.yaml")
+	if err != nil {
+		return nil, err
+	}
+	out := &apiextensionsv1.CustomResourceDefinition{}
+	return out, yaml.Unmarshal(content, out)
+})
+
+// ownDefinition is our CRD as an apiserver has it that has taken it.
+func ownDefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	read, err := readDefinition()
+	require.NoError(t, err)
+	out := read.DeepCopy()
+	out.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	return out
+}
+
+// Each scene is kept once as the table that people read, and one as JSON. A narrow terminal gets narrow lines. Every warning
+// and error has a link to a section that is there, and what is right has none.
+func TestOutputs(t *testing.T) {
+	for name, f := range scenes(t) {
+		cli.Golden(t, name+".golden", shown(t, f, "table", iostreams.Streams{}))
+		got := shown(t, f, "table", iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")})
+		require.NotContains(t, got, "\x1b", "NO_COLOR")
+		cli.RequireWidth(t, got, 60)
+		for _, g := range judge(f, "rrpool").Groups {
+			for _, c := range g.Checks {
+				bad := c.Status == Warning || c.Status == Error
+				require.Equal(t, bad, c.Link != "", "%s: %s", name, c.ID)
+				require.True(t, !bad || anchored(t, c.Link), "%s: %s", name, c.Link)
+			}
+		}
+	}
+	cli.Golden(t, "iks.json.golden", shown(t, onCloud(t, 50), "json", iostreams.Streams{}))
+	for _, colour := range []string{iostreams.Red, iostreams.Yellow, iostreams.Green, iostreams.Dim} {
+		require.Contains(t, shown(t, broken(t), "table", iostreams.Streams{Terminal: true, Width: 100}), colour)
+	}
+}
+
+// anchored says whether a link leads to a page of ours, and to a heading if it names one.
+func anchored(t *testing.T, link string) bool {
+	t.Helper()
+	return docs.Leads(os.DirFS("../../.."), "docs/"+strings.TrimPrefix(link, plan.Docs)) == nil
 }

@@ -50,15 +50,6 @@ func (a *Access) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&a.timeout, "request-timeout", 15*time.Second, "how long the cluster may take to answer")
 }
 
-// Cluster is what Read reads.
-type Cluster struct {
-	// Name of the context.
-	Name string
-	// Pool is nil while the cluster has no RouteReflectorPool.
-	Pool  *v1alpha1.RouteReflectorPool
-	Nodes []corev1.Node
-}
-
 // Connection is a client of the cluster without a cache.
 type Connection struct {
 	client.Client
@@ -136,21 +127,18 @@ func (c *Connection) Version(ctx context.Context) (string, error) {
 	return answer.GitVersion, nil
 }
 
-// Read gives the pool and all nodes.
-func (c *Connection) Read(ctx context.Context) (*Cluster, error) {
-	object, err := c.Pool(ctx)
-	if err != nil {
-		return nil, err
+// Read gives the RouteReflectorPool, nil while there is none, and all nodes.
+func (c *Connection) Read(ctx context.Context) (object *v1alpha1.RouteReflectorPool, nodes []corev1.Node, err error) {
+	if object, err = c.Pool(ctx); err != nil {
+		return nil, nil, err
 	}
-	out := &Cluster{Name: c.Name, Pool: object}
 	var list corev1.NodeList
 	for {
 		if err := c.List(ctx, &list, client.Limit(500), client.Continue(list.Continue)); err != nil {
-			return nil, c.Explain(err, "list", "nodes")
+			return nil, nil, c.Explain(err, "list", "nodes")
 		}
-		out.Nodes = append(out.Nodes, list.Items...)
-		if list.Continue == "" {
-			return out, nil
+		if nodes = append(nodes, list.Items...); list.Continue == "" {
+			return object, nodes, nil
 		}
 	}
 }

@@ -2,90 +2,60 @@
 package cost
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/cloud/cost"
+	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/plan/sizing"
 )
 
 type flags struct {
 	cluster.Access
-	cmd                      *cobra.Command
-	nodes, reflectors, zones iostreams.Count
-	flavor, region, hourly   string
-	priceBook                string
-	output                   *iostreams.Choice
+	hourly, priceBook string
+	output            string
 }
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	f := &flags{
-		nodes:      iostreams.Count{Least: 1, Most: 100000},
-		reflectors: iostreams.Count{Least: 1, Most: 10000},
-		zones:      iostreams.Count{Least: 1, Most: 100},
-		output:     iostreams.NewChoice("table", "json", "yaml"),
-	}
+	f := &flags{}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "cost",
 		Short: "What the pool of route reflectors costs",
 		Long: `What the workers of the pool cost per month and year, by zone and flavor; their share of the bill for all
 workers of the cluster; and what other sizes would cost. The full mesh costs nothing extra, and neither do route
-reflectors on existing nodes.
-
-Without flags the report is about the cluster of the kubeconfig. With --nodes, --reflectors, --zones, --flavor,
---region or --hourly-price it is about a pool that these describe, and no cluster is read. Add --kubeconfig or
---context to take from that cluster what the flags leave open.
+reflectors on existing nodes. Without a cluster, rrpool plan --nodes says what the pool of an invented one costs.
 
 Prices are list prices of public sources, each with its date, before tax and discounts. A price without a source is
 unknown: give --hourly-price or --price-book.`,
 		Example: `  rrpool cost
-  rrpool cost --nodes 300 --zones 3 --hourly-price 0.11
-  rrpool cost --reflectors 6 --zones 3 --flavor bx2.4x16 --region eu-de
+  rrpool cost --hourly-price 0.11
   rrpool cost -o json`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
-	f.register(cmd)
-	return cmd
-}
-
-func (f *flags) register(cmd *cobra.Command) {
-	f.cmd = cmd
 	set := cmd.Flags()
-	text := func(to *string, name, usage string, check func(string) error) {
-		set.Func(name, usage, func(value string) error {
-			*to = value
-			return check(value)
-		})
-		iostreams.CompleteNothing(cmd, name)
-	}
-	f.nodes.Register(cmd, "nodes", "nodes that run workloads: the pool gets the size that spec.sizing gives for them")
-	f.reflectors.Register(cmd, "reflectors", "size of the pool, all zones together")
-	f.zones.Register(cmd, "zones", "zones of the pool; default 1")
-	text(&f.flavor, "flavor", "`flavor` of the workers, such as bx2.2x8", cost.CheckFlavor)
-	text(&f.region, "region", "`region` of the workers, such as eu-de", cost.CheckRegion)
-	text(&f.hourly, "hourly-price", "`price` of one worker of the pool for one hour; comes before every price book", func(amount string) error {
+	set.Func("hourly-price", "`price` of one worker of the pool for one hour; comes before every price book", func(amount string) error {
+		f.hourly = amount
 		_, err := cost.ParseDecimal(amount)
 		return err
 	})
+	iostreams.CompleteNothing(cmd, "hourly-price")
 	set.StringVar(&f.priceBook, "price-book", "", "`file` with prices that come before the built-in ones")
-	f.output.Register(cmd, "output", "o", "format: table, json or yaml")
+	iostreams.Output(cmd, &f.output)
 	f.Register(set)
-	cmd.MarkFlagsMutuallyExclusive("nodes", "reflectors")
-}
-
-func (f *flags) given(flag string) bool { return f.cmd.Flags().Changed(flag) }
-
-// describes: the report is about a pool that flags describe.
-func (f *flags) describes() bool {
-	return slices.ContainsFunc([]string{"nodes", "reflectors", "zones", "flavor", "region", "hourly-price"}, f.given)
+	return cmd
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
@@ -93,40 +63,24 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	read, err := f.read(cmd.Context())
+	connection, err := f.Connect()
 	if err != nil {
-		return fmt.Errorf("%w; without a cluster: %s --nodes 300 --hourly-price 0.11", err, cmd.CommandPath())
+		return err
 	}
-	p := factsOf(read)
-	if f.describes() {
-		if err := f.describe(&p); err != nil {
-			return err
-		}
+	object, nodes, err := connection.Read(cmd.Context())
+	if err != nil {
+		return err
 	}
-	p.Prices, p.currency, p.Sizes = prices, prices[0].Currency, sets.List(sets.New(1, 3, 6, 9, len(p.Pool), p.wanted).Delete(0))
+	p := factsOf(connection.Name, object, nodes)
+	p.Prices, p.Sizes = prices, sets.List(sets.New(1, 3, 6, 9, len(p.Pool), p.wanted).Delete(0))
 	if f.hourly != "" {
 		p.PoolPrice = &cost.Entry{
-			Flavor: p.Model.Flavor, Region: p.Model.Region, Price: cost.Amount(f.hourly), Currency: p.currency,
+			Flavor: p.Model.Flavor, Region: p.Model.Region, Price: cost.Amount(f.hourly), Currency: prices[0].Currency,
 			Source: "--hourly-price", Date: s.Now().UTC().Format(time.DateOnly),
 		}
 	}
-	if err := p.checkPrice(); err != nil {
-		return err
-	}
 	v := newView(cmd.CommandPath(), p, s.Now())
-	return s.Print("report", f.output.Value, v, func(s iostreams.Streams) { printTable(s, v) })
-}
-
-// read gives the cluster, nil when the report needs none.
-func (f *flags) read(ctx context.Context) (*cluster.Cluster, error) {
-	if f.describes() && !f.given("kubeconfig") && !f.given("context") {
-		return nil, nil
-	}
-	connection, err := f.Connect()
-	if err != nil {
-		return nil, err
-	}
-	return connection.Read(ctx)
+	return s.Print("report", f.output, v, func(s iostreams.Streams) { printTable(s, v) })
 }
 
 // prices are those of --price-book, and behind them the built-in ones, if they are in the same currency.
@@ -148,15 +102,121 @@ func (f *flags) prices() (cost.Book, error) {
 	return own, nil
 }
 
-// checkPrice refuses a described pool without a price, with what the user can choose.
-func (f *facts) checkPrice() error {
-	if !f.described || f.PoolPrice != nil || f.Prices.Find(f.Model.Flavor, f.Model.Region) != nil {
-		return nil
+// facts are the pool of a cluster, and its other workers.
+type facts struct {
+	// cluster is the context that was read.
+	cluster string
+	// object is all defaults where none is stored.
+	object *v1alpha1.RouteReflectorPool
+	stored bool
+	// Input is what is computed. Its Model is one worker that would be added.
+	cost.Input
+	// wanted is the size of the complete pool, 0 when it is unknown.
+	wanted int
+}
+
+func factsOf(name string, object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) facts {
+	f := facts{cluster: name, object: cmp.Or(object, crd.Default()), stored: object != nil}
+	f.Rest = []cost.Worker{}
+	f.Pool, f.Existing = PoolOf(f.object, nodes)
+	spec := f.object.Spec
+	for _, node := range nodes {
+		if !inPool(node, f.Existing, spec.Provider.IKS.PoolName) {
+			f.Rest = append(f.Rest, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
+		}
 	}
-	known := sets.New[string]()
-	for _, e := range f.Prices {
-		known.Insert(e.Flavor + " in " + e.Region)
+	zones := sets.New(spec.Provider.IKS.Zones...)
+	if len(zones) == 0 || f.Existing {
+		zones = sets.New[string]()
+		for _, worker := range f.Rest {
+			zones.Insert(worker.Zone)
+		}
 	}
-	return fmt.Errorf("--flavor, --region: no price of %s is known, only of %s: choose one of these, or give --hourly-price or a --price-book that has it",
-		f.Model, strings.Join(sets.List(known), ", "))
+	if spec.Mode != v1alpha1.ModeFullMesh {
+		f.wanted = wanted(f.object, len(f.Rest), len(zones))
+	}
+	f.Model = f.another(spec.Provider.IKS.Flavor, sets.List(zones))
+	return f
+}
+
+// PoolOf gives the workers of the pool. existing: they are existing nodes, which cost nothing extra.
+func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers []cost.Worker, existing bool) {
+	spec := object.Spec
+	switch {
+	case object.Status.Provider != "":
+		existing = object.Status.Provider == "existing"
+	case spec.Provider.Type != v1alpha1.ProviderAuto && spec.Provider.Type != "":
+		existing = spec.Provider.Type == v1alpha1.ProviderExistingNodes
+	default: // as the manager would resolve it
+		existing = !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, "ibm://") })
+	}
+	for _, node := range nodes {
+		if inPool(node, existing, spec.Provider.IKS.PoolName) {
+			workers = append(workers, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
+		}
+	}
+	return workers, existing
+}
+
+func inPool(node corev1.Node, existing bool, poolName string) bool {
+	pool := node.Labels[v1alpha1.PoolLabel]
+	return existing && pool != "" || pool == poolName
+}
+
+// wanted is the size in the status, else what spec.sizing gives for the nodes.
+func wanted(object *v1alpha1.RouteReflectorPool, nodes, zones int) int {
+	total := 0
+	for _, zone := range object.Status.Zones {
+		total += int(zone.Desired)
+	}
+	if total > 0 || zones == 0 {
+		return total
+	}
+	perZone, _ := sizing.Reflectors(object.Spec.Sizing, nodes, zones) // 0 is unknown
+	return perZone * zones
+}
+
+// classicZone is the form of a zone of classic infrastructure, such as dal10.
+var classicZone = regexp.MustCompile(`^[a-z]{3}\d{2}$`)
+
+// another is a worker like those of the pool, else as the spec or the provider has it.
+func (f *facts) another(flavor string, zones []string) cost.Worker {
+	var out cost.Worker
+	for _, worker := range slices.Concat(f.Pool, f.Rest) {
+		out.Region = cmp.Or(out.Region, worker.Region)
+	}
+	if len(f.Pool) > 0 && !f.Existing {
+		flavor = f.Pool[0].Flavor
+	}
+	out.Flavor = cmp.Or(flavor, iks.DefaultFlavorVPC)
+	if flavor == "" && slices.ContainsFunc(zones, classicZone.MatchString) {
+		out.Flavor = iks.DefaultFlavorClassic
+	}
+	return out
+}
+
+// String is what the report is about.
+func (f *facts) String() string {
+	what := "the pool of " + iostreams.Number(len(f.Pool), "worker")
+	if f.Existing {
+		what = "route reflectors on " + iostreams.Number(len(f.Pool), "existing node")
+	}
+	return what + ", cluster " + f.cluster
+}
+
+// note says what of the pool costs, or does not yet; "" for nothing.
+func (f *facts) note() string {
+	missing, mesh := f.wanted-len(f.Pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
+	switch {
+	case f.Existing:
+		return "Existing nodes cost nothing extra."
+	case len(f.Pool) > 0 && (mesh || !f.stored):
+		return "The pool still exists, and costs until it is deleted."
+	case missing > 0 && !f.stored:
+		return "With the defaults the pool would have " + iostreams.Number(f.wanted, "worker") + "."
+	case missing > 0:
+		return fmt.Sprintf("The pool gets %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
+			iostreams.Number(f.wanted, "worker"), missing)
+	}
+	return ""
 }

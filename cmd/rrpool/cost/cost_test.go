@@ -2,7 +2,7 @@ package cost
 
 import (
 	"fmt"
-	"net/http"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,35 +18,20 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-// ask calls the command as a user does.
-func ask(t *testing.T, args ...string) cli.Answer {
-	t.Helper()
-	return cli.Ask(t, New, args...)
-}
-
-// api is an apiserver as far as the program asks it.
-type api struct {
+// world is what an apiserver has, as far as the program asks it.
+type world struct {
 	pool  *v1alpha1.RouteReflectorPool
 	nodes []corev1.Node
-	asked []string
 }
 
-// ServeHTTP implements http.Handler.
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.asked = append(a.asked, r.Method+" "+r.URL.Path)
-	objects := cli.API{cli.NodesPath: cli.NodeList(a.nodes...), cli.PoolPath: nil}
-	if a.pool != nil {
-		objects[cli.PoolPath] = a.pool
+// ask calls the command about a cluster.
+func ask(t *testing.T, s iostreams.Streams, c *world, args ...string) cli.Answer {
+	t.Helper()
+	objects := cli.API{cli.NodesPath: cli.NodeList(c.nodes...), cli.PoolPath: nil}
+	if c.pool != nil {
+		objects[cli.PoolPath] = c.pool
 	}
-	objects.ServeHTTP(w, r)
-}
-
-func poolObject(edit func(*v1alpha1.RouteReflectorPool)) *v1alpha1.RouteReflectorPool {
-	object := crd.Default()
-	if edit != nil {
-		edit(object)
-	}
-	return object
+	return cli.AskIn(t, s, New, append([]string{"cost", "--kubeconfig", cli.Serve(t, objects)}, args...)...)
 }
 
 // nodesOf makes as many nodes in each zone, with labels on top of the zone's.
@@ -59,9 +44,7 @@ func nodesOf(perZone int, zones []string, providerID string, labels map[string]s
 				Spec:       corev1.NodeSpec{ProviderID: providerID},
 				Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 			}
-			for key, value := range labels {
-				node.Labels[key] = value
-			}
+			maps.Copy(node.Labels, labels)
 			out = append(out, node)
 		}
 	}
@@ -81,86 +64,74 @@ func labelled(flavor, region string, more ...string) map[string]string {
 }
 
 // migrated is a cluster of 60 nodes in three zones with a pool of six.
-func migrated() *api {
-	return &api{
-		pool: poolObject(nil),
-		nodes: append(nodesOf(20, frankfurt, ibm, labelled("bx2.4x16.encrypted", "eu-de")),
-			nodesOf(2, frankfurt, ibm, labelled("bx2.2x8", "eu-de", v1alpha1.PoolLabel, "route-reflectors"))...),
-	}
+func migrated() *world { return pooled("bx2.2x8", "eu-de") }
+
+// pooled is the same with a pool of that flavor, in that region.
+func pooled(flavor, region string) *world {
+	return &world{crd.Default(), append(nodesOf(20, frankfurt, ibm, labelled("bx2.4x16.encrypted", region)),
+		nodesOf(2, frankfurt, ibm, labelled(flavor, region, v1alpha1.PoolLabel, "route-reflectors"))...)}
 }
 
-// scenes are the reports whose tables are kept.
-func scenes(t *testing.T) map[string][]string {
-	t.Helper()
-	cluster := func(a *api) []string { return []string{"--kubeconfig", cli.Serve(t, a)} }
+// scenes are the reports whose tables are kept. docs/cost.md has another one.
+func scenes() map[string]*world {
 	unknown := migrated()
 	for i := range 25 {
 		unknown.nodes[i].Labels["ibm-cloud.kubernetes.io/machine-type"] = "mx2.4x32"
 	}
-	existing := &api{
-		pool:  poolObject(nil),
-		nodes: append(nodesOf(3, []string{"a", "b"}, "", nil), nodesOf(2, []string{"a", "b"}, "", map[string]string{v1alpha1.PoolLabel: "existing-nodes"})...),
-	}
-	return map[string][]string{
-		"price-without-disk": {"--nodes", "500", "--zones", "3", "--flavor", "bxf.4x16", "--region", "br-sao"},
-		"cluster":            cluster(migrated()),
-		"some-unknown":       cluster(unknown),
-		"existing":           cluster(existing),
-		"no-object":          cluster(&api{nodes: nodesOf(40, frankfurt, ibm, labelled("bx2.4x16", "eu-de"))}),
+	return map[string]*world{
+		"price-without-disk": pooled("bxf.4x16", "br-sao"),
+		"some-unknown":       unknown,
+		"existing": {crd.Default(), append(nodesOf(3, []string{"a", "b"}, "", nil),
+			nodesOf(2, []string{"a", "b"}, "", map[string]string{v1alpha1.PoolLabel: "existing-nodes"})...)},
+		"no-object": {nil, nodesOf(40, frankfurt, ibm, labelled("bx2.4x16", "eu-de"))},
 	}
 }
 
+// Lines fit the terminal.
 func TestTheTable(t *testing.T) {
-	for name, args := range scenes(t) {
+	for name, c := range scenes() {
 		t.Run(name, func(t *testing.T) {
-			got := ask(t, append([]string{"cost"}, args...)...)
+			got := ask(t, iostreams.Streams{}, c)
 			require.Zero(t, got.Code, got.Err)
 			require.Empty(t, got.Err)
 			cli.Golden(t, name+".golden", got.Out)
+			narrow := ask(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, c)
+			require.Zero(t, narrow.Code, narrow.Err)
+			require.NotContains(t, narrow.Out, "\x1b")
+			cli.RequireWidth(t, narrow.Out, 60)
 		})
 	}
+	cli.Golden(t, "price-without-disk.json.golden", ask(t, iostreams.Streams{}, scenes()["price-without-disk"], "-o", "json").Out)
 }
 
 func TestWhatTheTableSays(t *testing.T) {
 	waiting := migrated()
 	waiting.nodes = waiting.nodes[:60]
-	unpriced := migrated()
-	for i := range unpriced.nodes {
-		unpriced.nodes[i].Labels["ibm-cloud.kubernetes.io/region"] = "jp-tok"
-	}
 	mixed := migrated()
 	mixed.nodes[60].Labels["ibm-cloud.kubernetes.io/machine-type"] = "cx2.2x4"
 	kept := migrated()
 	kept.pool = nil
 	returned := migrated()
 	returned.pool.Spec.Mode = v1alpha1.ModeFullMesh
-	stepping := migrated()
-	stepping.pool.Spec.Sizing.Min = 12
+	classic := nodesOf(5, []string{"dal10", "dal12"}, ibm, labelled("u3c.2x4.encrypted", "us-south"))
 	book := cli.File(t, "{version: 1, entries: [{flavor: own.2x4, region: any, price: '0.08', currency: EUR, date: '2026-10-01', source: contract 4711}]}")
 	for name, tc := range map[string]struct {
-		api  *api
-		args []string
-		says []string
+		cluster *world
+		args    []string
+		says    []string
 	}{
-		"a price that is old":                {nil, []string{"--reflectors", "6", "--zones", "3", "--region", "us-south"}, []string{"‼ the price of bx2.2x8 in us-south is of 2022-08-30, more than a year old: give --hourly-price"}},
-		"a price book in another currency":   {nil, []string{"--reflectors", "3", "--flavor", "own.2x4", "--region", "here", "--price-book", book}, []string{"EUR/MONTH", "172.80", "contract 4711"}},
-		"a pool that is not there yet":       {waiting, nil, []string{"the pool of 0 workers", "The pool gets 3 workers, and 3 of them are not nodes yet", "3 workers 335.99"}},
-		"a pool without any price":           {unpriced, nil, []string{"unknown", "Next: rrpool cost --hourly-price <price of one worker> --context rrpool"}},
-		"a pool with two flavors":            {mixed, nil, []string{"≥", "‼ no price is known of cx2.2x4 in eu-de"}},
-		"a rollback that kept the pool":      {returned, nil, []string{"The pool still exists, and costs until it is deleted."}},
-		"a deletion that kept the pool":      {kept, nil, []string{"The cluster has no RouteReflectorPool. The pool still exists, and costs until it is deleted.", "671.99"}},
-		"classic infrastructure":             {&api{pool: poolObject(nil), nodes: nodesOf(5, []string{"dal10", "dal12"}, ibm, labelled("u3c.2x4.encrypted", "us-south"))}, nil, []string{"u3c.2x4"}},
-		"a cluster with another size":        {migrated(), []string{"--reflectors", "9"}, []string{"a pool of 9 workers, cluster rrpool", "Share of the bill for all workers of the cluster: 6.", "eu-de-3"}},
-		"a cluster with more nodes":          {migrated(), []string{"--nodes", "300"}, []string{"a pool of 6 workers, for 300 nodes that run workloads, cluster rrpool"}},
-		"a cluster with a sizing of its own": {stepping, []string{"--nodes", "50"}, []string{"a pool of 12 workers, for 50 nodes"}},
-		"a cluster with another price":       {migrated(), []string{"--hourly-price", "0.11"}, []string{"475.20", "--hourly-price"}},
+		"a price that is old":              {pooled("bx2.2x8", "us-south"), nil, []string{"‼ the price of bx2.2x8 in us-south is of 2022-08-30, more than a year old: give --hourly-price"}},
+		"a price book in another currency": {pooled("own.2x4", "here"), []string{"--price-book", book}, []string{"EUR/MONTH", "345.60", "contract 4711"}},
+		"a pool that is not there yet":     {waiting, nil, []string{"the pool of 0 workers", "The pool gets 3 workers, and 3 of them are not nodes yet", "3 workers 335.99"}},
+		"a pool without any price":         {pooled("bx2.2x8", "jp-tok"), nil, []string{"unknown", "Next: rrpool cost --hourly-price <price of one worker> --context rrpool"}},
+		"a pool with two flavors":          {mixed, nil, []string{"≥", "‼ no price is known of cx2.2x4 in eu-de"}},
+		"a rollback that kept the pool":    {returned, nil, []string{"The pool still exists, and costs until it is deleted."}},
+		"a deletion that kept the pool":    {kept, nil, []string{"The cluster has no RouteReflectorPool. The pool still exists, and costs until it is deleted.", "671.99"}},
+		"classic infrastructure":           {&world{crd.Default(), classic}, nil, []string{"u3c.2x4"}},
+		"a cluster with another price":     {migrated(), []string{"--hourly-price", "0.11"}, []string{"475.20", "--hourly-price"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"cost"}, tc.args...)
-			if tc.api != nil {
-				args = append(args, "--kubeconfig", cli.Serve(t, tc.api))
-			}
-			got := ask(t, args...)
+			got := ask(t, iostreams.Streams{}, tc.cluster, tc.args...)
 			require.Zero(t, got.Code, got.Err)
 			for _, words := range tc.says {
 				require.Contains(t, got.Out, words)
@@ -169,21 +140,8 @@ func TestWhatTheTableSays(t *testing.T) {
 	}
 }
 
-func TestFormats(t *testing.T) {
-	all := scenes(t)
-	cli.Golden(t, "price-without-disk.json.golden", ask(t, append([]string{"cost", "-o", "json"}, all["price-without-disk"]...)...).Out)
-}
-
-// Lines fit the terminal, and colours are only where the terminal shows them.
-func TestTerminals(t *testing.T) {
-	for _, args := range scenes(t) {
-		args = append([]string{"cost"}, args...)
-		plain := cli.AskIn(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, New, args...)
-		require.Zero(t, plain.Code, plain.Err)
-		require.NotContains(t, plain.Out, "\x1b")
-		cli.RequireWidth(t, plain.Out, 60)
-	}
-	args := []string{"cost", "--reflectors", "3", "--region", "us-south"}
+// Colours are only where the terminal shows them.
+func TestColours(t *testing.T) {
 	for name, tc := range map[string]struct {
 		s    iostreams.Streams
 		want bool
@@ -194,12 +152,10 @@ func TestTerminals(t *testing.T) {
 		"a dumb terminal":   {iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("TERM", "dumb")}, false},
 		"a pipe":            {iostreams.Streams{}, false},
 	} {
-		got := cli.AskIn(t, tc.s, New, args...)
+		got := ask(t, tc.s, migrated())
 		require.Zero(t, got.Code, got.Err)
 		require.Equal(t, tc.want, strings.Contains(got.Out, "\x1b"), name)
 	}
-	narrow := cli.AskIn(t, iostreams.Streams{Terminal: true, Width: 200, Getenv: cli.Environment("COLUMNS", "60", "NO_COLOR", "1")}, New, args...)
-	require.Equal(t, cli.AskIn(t, iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}, New, args...), narrow, "COLUMNS")
 }
 
 // Which nodes are paid for as the pool, and as what; `rrpool status` asks the same.
@@ -223,9 +179,58 @@ func TestPoolOf(t *testing.T) {
 		"a pool without node":   {nil, others, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			workers, existing := PoolOf(poolObject(tc.edit), tc.nodes)
+			object := crd.Default()
+			if tc.edit != nil {
+				tc.edit(object)
+			}
+			workers, existing := PoolOf(object, tc.nodes)
 			require.Equal(t, tc.workers, workers)
 			require.Equal(t, tc.existing, existing)
 		})
+	}
+}
+
+// Bad input gets one sentence that names the field, the value and the remedy.
+func TestBadInput(t *testing.T) {
+	negative := cli.File(t, "version: 1\nentries: [{flavor: a, region: any, price: -1, currency: USD, date: '2026-01-01', source: me}]")
+	cli.RequireBad(t, New, "cost", map[string]cli.Bad{
+		"a negative price":               {[]string{"--hourly-price", "-0.11"}, []string{"--hourly-price", `"-0.11"`, "write a decimal of 0 or more, such as 0.11"}},
+		"a price that takes for ever":    {[]string{"--hourly-price", "1e999999999"}, []string{"--hourly-price", "write a decimal"}},
+		"a price book that is not there": {[]string{"--price-book", "/nonexistent"}, []string{"--price-book", `"/nonexistent"`, "no such file", "give the name of a file"}},
+		"a negative price in the book":   {[]string{"--price-book", negative}, []string{"--price-book", "entries[0].price", `"-1"`, "write a decimal of 0 or more"}},
+	})
+}
+
+func TestTheExampleOfTheDocs(t *testing.T) {
+	cli.RequireExamples(t, "cost", func(args ...string) cli.Answer { return ask(t, iostreams.Streams{}, migrated(), args[1:]...) })
+}
+
+func TestThePriceBookOfTheDocs(t *testing.T) {
+	got := ask(t, iostreams.Streams{}, pooled("u3c.2x4", "us-south"), "--price-book", cli.File(t, cli.Blocks(t, "cost", "yaml")[0]))
+	require.Zero(t, got.Code, got.Err)
+	require.Contains(t, got.Out, "u3c.2x4 in any: 0.08 EUR/hour, 2026-10-01, contract 4711")
+	require.Contains(t, got.Out, "leaves out: disks")
+}
+
+// The figures of what the manager reports are those of its own code.
+func TestWhatTheDocsSayTheManagerReports(t *testing.T) {
+	page := cli.Page(t, "cost")
+	worker := cost.Worker{Region: "us-south", Flavor: "bx2.2x8"}
+	reported := cost.Builtin().Status([]cost.Worker{worker, worker, worker})
+	for field, value := range map[string]string{
+		"`currency`": reported.Currency, "`hourly`": reported.Hourly, "`monthly`, of 720 hours": reported.Monthly, "`source`": reported.Source,
+	} {
+		require.Contains(t, page, "| "+field+" | `"+value+"` |")
+	}
+	partly, _, _ := strings.Cut(cost.Builtin().Status([]cost.Worker{worker, {Flavor: "odd.1x1"}}).Source, " the ")
+	require.Contains(t, page, "`"+partly+" …`")
+}
+
+// The docs name each flavor and region of the built-in book.
+func TestWhatTheDocsName(t *testing.T) {
+	page := cli.Page(t, "cost")
+	for _, entry := range cost.Builtin() {
+		require.Contains(t, page, "`"+entry.Flavor+"`")
+		require.Contains(t, page, "`"+entry.Region+"`")
 	}
 }

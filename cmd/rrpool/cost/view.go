@@ -1,11 +1,16 @@
 package cost
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // view is the report as it is printed. Its schema version changes when a field changes its meaning or goes away.
@@ -14,10 +19,8 @@ type view struct {
 	GeneratedAt   string `json:"generatedAt"`
 	// Subject is what the report is about, in words.
 	Subject string `json:"subject"`
-	// Cluster is the context that was read, empty when none was.
-	Cluster string `json:"cluster,omitempty"`
-	// Described: flags describe the pool.
-	Described     bool   `json:"described"`
+	// Cluster is the context that was read.
+	Cluster       string `json:"cluster"`
 	ExistingNodes bool   `json:"existingNodes"`
 	Currency      string `json:"currency"`
 	// WantedWorkers is the size of the complete pool, 0 when it is unknown.
@@ -31,12 +34,12 @@ type view struct {
 // newView adds the words to a report. called is how the user calls the command.
 func newView(called string, p facts, now time.Time) view {
 	v := view{
-		SchemaVersion: "rrpool.io/cost/v4", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster,
-		Described: p.described, ExistingNodes: p.Existing, Currency: p.currency, WantedWorkers: p.wanted,
+		SchemaVersion: "rrpool.io/cost/v5", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster,
+		ExistingNodes: p.Existing, Currency: p.Prices[0].Currency, WantedWorkers: p.wanted,
 		Report: cost.Compute(p.Input), Warnings: []string{},
 	}
 	v.warn(now)
-	if p.cluster != "" && !p.stored {
+	if !p.stored {
 		v.Notes = append(v.Notes, "The cluster has no RouteReflectorPool.")
 	}
 	if note := p.note(); note != "" {
@@ -45,10 +48,7 @@ func newView(called string, p facts, now time.Time) view {
 	v.Notes = append(v.Notes, "The full mesh costs nothing extra.",
 		fmt.Sprintf("A month is %d hours, a year 12 months. Workers only, before tax and discounts. Rounded half up.", cost.HoursPerMonth))
 	if !p.Existing && len(v.Sizes) == 0 {
-		v.Next = called + " --hourly-price <price of one worker>"
-		if p.cluster != "" {
-			v.Next += " --context " + p.cluster
-		}
+		v.Next = called + " --hourly-price <price of one worker> --context " + v.Cluster
 	}
 	return v
 }
@@ -56,7 +56,7 @@ func newView(called string, p facts, now time.Time) view {
 func (v *view) warn(now time.Time) {
 	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
 	if len(v.Unpriced) > 0 {
-		warn("no price is known of %s: sums with them are \"at least\" or unknown; --price-book can add it", iostreams.Few(v.Unpriced))
+		warn("no price is known of %s: sums with them are \"at least\" or unknown; --price-book can add it", plan.Few(v.Unpriced))
 	}
 	for _, e := range v.Prices {
 		if e.OlderThanAYear(now) {
@@ -66,4 +66,56 @@ func (v *view) warn(now time.Time) {
 			warn("the price of %s in %s leaves out: %s", e.Flavor, e.Region, e.Excludes)
 		}
 	}
+}
+
+func printTable(s iostreams.Streams, v view) {
+	s.Say(iostreams.Bold, "", "What the route reflectors cost")
+	s.Say("", "", v.Subject)
+	_, _ = fmt.Fprintf(s.Out, "\n%s\n\n", linesTable(s, v))
+	if v.Share != "" {
+		s.Say("", "  ", "Share of the bill for all workers of the cluster: "+v.Share+" %")
+	}
+	var sizes []string
+	for _, size := range v.Sizes {
+		sizes = append(sizes, iostreams.Number(size.Workers, "worker")+" "+amount(size, size.Monthly))
+	}
+	if len(sizes) > 0 {
+		s.Say("", "  ", fmt.Sprintf("Sizes, in %s/month: %s", v.Currency, strings.Join(sizes, ", ")))
+	}
+	for _, p := range v.Prices {
+		what := strings.TrimSuffix(cmp.Or(p.Flavor, "one worker")+" in "+p.Region, " in ")
+		source := strings.SplitN(strings.TrimPrefix(p.Source, "https://"), "/", 4) // -o json has all of it
+		s.Say("", "  ", fmt.Sprintf("Price of %s: %s %s/hour, %s, %s", what, cost.Short(p.Hourly(), 6), p.Currency, p.Date, strings.Join(source[:min(3, len(source))], "/")))
+	}
+	for _, warning := range v.Warnings {
+		s.Say(iostreams.Yellow, "  ", "‼ "+warning)
+	}
+	s.Say("", "", "\n"+strings.Join(v.Notes, " "))
+	if v.Next != "" {
+		s.Say("", "  ", "\nNext: "+v.Next)
+	}
+}
+
+func linesTable(s iostreams.Streams, v view) string {
+	row := func(zone, flavor string, sum cost.Sum) table.Row {
+		return table.Row{zone, flavor, sum.Workers, amount(sum, sum.Monthly), amount(sum, sum.Yearly)}
+	}
+	w := iostreams.NewTable(s.Width, 2, "ZONE", "FLAVOR", "WORKERS", v.Currency+"/MONTH", v.Currency+"/YEAR")
+	for _, line := range v.Lines {
+		w.AppendRow(row(cmp.Or(line.Zone, "-"), cmp.Or(line.Flavor, "-"), line.Sum))
+	}
+	w.AppendSeparator()
+	w.AppendRow(row("Pool", "", v.Pool))
+	if v.ClusterBill != nil {
+		w.AppendRow(row("All workers", "", *v.ClusterBill))
+	}
+	return w.Render()
+}
+
+// amount is one of a sum, marked when it is a lower bound.
+func amount(sum cost.Sum, of string) string {
+	if sum.Certainty == cost.AtLeast {
+		return "≥" + of
+	}
+	return cmp.Or(of, string(sum.Certainty))
 }

@@ -7,11 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -54,27 +59,23 @@ func (c Cluster) Check() error {
 	case c.Racks > 0 && c.Racks < zones:
 		return fmt.Errorf("--racks: %d racks in %d zones, and a rack is in one zone: give at least %d", c.Racks, zones, zones)
 	}
-	if c.Reflectors > 0 {
-		_, err := PerZone(c.Spec.Sizing, c.Nodes, c.Reflectors, zones)
-		return err
+	if below := c.Reflectors / zones * zones; below < c.Reflectors {
+		remedy := ""
+		if below > 0 {
+			remedy = fmt.Sprintf("%d or ", below)
+		}
+		return fmt.Errorf("--reflectors: %d reflectors cannot be the same number in each of %d zones, as rrpool has them: use %s%d, or other --zones",
+			c.Reflectors, zones, remedy, below+zones)
 	}
 	return nil
 }
 
-// PerZone is how many reflectors each zone has: as --reflectors says, else by the sizing.
-func PerZone(spec v1alpha1.SizingSpec, nodes, reflectors, zones int) (int, error) {
-	if reflectors%zones != 0 {
-		remedy, below := "", reflectors/zones*zones
-		if below > 0 {
-			remedy = fmt.Sprintf("%d or ", below)
-		}
-		return 0, fmt.Errorf("--reflectors: %d reflectors cannot be the same number in each of %d zones, as rrpool has them: use %s%d, or other --zones",
-			reflectors, zones, remedy, below+zones)
+// perZone is how many reflectors each zone has: as --reflectors says, else by the sizing.
+func (c Cluster) perZone() (int, error) {
+	if c.Reflectors > 0 {
+		return c.Reflectors / len(c.Zones), nil
 	}
-	if reflectors > 0 {
-		return reflectors / zones, nil
-	}
-	perZone, err := sizing.Reflectors(spec, nodes, zones)
+	perZone, err := sizing.Reflectors(c.Spec.Sizing, c.Nodes, len(c.Zones))
 	if err != nil {
 		return 0, fmt.Errorf("%w; or give --reflectors", err)
 	}
@@ -154,29 +155,27 @@ type Sized struct {
 
 // Size sizes the pool for a topology as the manager does.
 func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
-	kind, err := c.kind(kind)
+	if c.Existing() {
+		if kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
+			return Sized{}, fmt.Errorf("spec.topology.type: %s needs dedicated reflectors, and spec.provider.type is ExistingNodes: use Single", kind)
+		}
+		kind = v1alpha1.TopologySingle
+	}
+	perZone, err := c.perZone()
 	if err != nil {
 		return Sized{}, err
 	}
-	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing())}
+	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing()), PerZone: perZone}
 	out.Kind, out.RackLabel = kind, c.rackLabel()
-	zones, limit := len(c.Zones), int(c.Spec.Sizing.Max)
-	if out.PerZone, err = PerZone(c.Spec.Sizing, c.Nodes, c.Reflectors, zones); err != nil {
-		return Sized{}, err
-	}
-	asked := out.PerZone * zones
+	zones := len(c.Zones)
+	asked := perZone * zones
 	spec, total, problem := topology.Size(out.Spec, c.Workloads(0), c.Zones, asked, "")
 	out.Spec, out.Problem = spec, problem
-	switch {
-	case c.Reflectors > 0 && problem == nil && total > asked:
-		out.Problem = &plan.Problem{
-			Reason:  pool.ReasonSizingInvalid,
-			Message: fmt.Sprintf("--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, out.Kind, total),
-		}
-	case c.Reflectors == 0:
-		if out.PerZone = (total + zones - 1) / zones; problem == nil && total > max(limit, asked) {
-			out.Problem = pool.BeyondMax(out.Kind, limit, total, c.Nodes, zones)
-		}
+	if c.Reflectors == 0 {
+		out.PerZone = (total + zones - 1) / zones
+	}
+	if problem == nil {
+		out.Problem = c.tooMany(out.Kind, asked, total)
 	}
 	if all := out.PerZone * zones; c.Existing() && all >= c.Nodes {
 		return Sized{}, fmt.Errorf("--nodes: %d nodes would be %d reflectors and no client: give more", c.Nodes, all)
@@ -184,20 +183,64 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	return out, nil
 }
 
-// Arrange places the nodes as the planner does, and gives them with what it writes to them.
-func (c Cluster) Arrange(s Sized) (topology.Layout, []plan.Node) {
-	pool, clients := c.Pool(s.PerZone), c.Workloads(s.PerZone*len(c.Zones))
-	layout := topology.Arrange(s.Spec, topology.Session{}, clients, pool, c.Zones, s.PerZone)
-	return layout, layout.Written(append(pool, clients...), s.RoleLabel)
+// tooMany: a topology takes more reflectors than were asked for, or than the spec allows.
+func (c Cluster) tooMany(kind v1alpha1.TopologyType, asked, total int) *plan.Problem {
+	limit := int(c.Spec.Sizing.Max)
+	switch {
+	case c.Reflectors > 0 && total > asked:
+		return plan.Problemf(pool.ReasonSizingInvalid, "--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, kind, total)
+	case c.Reflectors == 0 && total > max(limit, asked):
+		return pool.BeyondMax(kind, limit, total, c.Nodes, len(c.Zones))
+	}
+	return nil
 }
 
-// kind is the topology that is possible: on existing nodes, Single only.
-func (c Cluster) kind(kind v1alpha1.TopologyType) (v1alpha1.TopologyType, error) {
-	switch {
-	case !c.Existing():
-		return kind, nil
-	case kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto:
-		return "", fmt.Errorf("spec.topology.type: %s needs dedicated reflectors, and spec.provider.type is ExistingNodes: use Single", kind)
+// InFullMesh is the cluster before anything is done to it.
+func (c Cluster) InFullMesh() plan.Cluster {
+	return plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}, Nodes: c.Workloads(0), Statuses: map[string]plan.Status{}}
+}
+
+// Arrange places the nodes as the planner does, and gives the cluster with what is written to it then.
+func (c Cluster) Arrange(s Sized) (topology.Layout, plan.Cluster) {
+	pool, clients := c.Pool(s.PerZone), c.Workloads(s.PerZone*len(c.Zones))
+	layout := topology.Arrange(s.Spec, topology.Session{}, clients, pool, c.Zones, s.PerZone)
+	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: new(false)}, ASN: 64512}
+	return layout, plan.Cluster{BGP: bgp, Nodes: layout.Written(append(pool, clients...), s.RoleLabel), Peers: layout.Peers}
+}
+
+// Flags describe a cluster that does not exist.
+type Flags struct {
+	Nodes, zones, reflectors, racks int
+	topology, file                  string
+}
+
+// Register adds them to a command, which has that topology where no file is named.
+func (f *Flags) Register(cmd *cobra.Command, topology v1alpha1.TopologyType) {
+	iostreams.Count(cmd, &f.Nodes, "nodes", 1, 50000, "`number` of nodes that run workloads")
+	iostreams.Count(cmd, &f.zones, "zones", 1, 100, "`number` of zones; default those in the file, else 1")
+	iostreams.Count(cmd, &f.reflectors, "reflectors", 1, 100,
+		"`number` of nodes in the pool, all zones together; default as many as sizing and topology take")
+	iostreams.Count(cmd, &f.racks, "racks", 1, 300, "`number` of racks that the nodes are labelled with; default none")
+	iostreams.Choice(cmd, &f.topology, "topology", "",
+		"`topology`: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file, else "+string(topology),
+		"Auto", "Single", "Quorum", "Hierarchy", "MultiCluster")
+	f.topology = string(topology)
+	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
+	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+}
+
+// Cluster is the one that the flags and the file describe.
+func (f *Flags) Cluster(cmd *cobra.Command, s iostreams.Streams) (Cluster, error) {
+	object, err := snapshot.Object(f.file, s.In)
+	if err != nil {
+		return Cluster{}, err
 	}
-	return v1alpha1.TopologySingle, nil
+	c := Cluster{Spec: cmp.Or(object, crd.Default()).Spec, Nodes: f.Nodes, Reflectors: f.reflectors, Racks: f.racks}
+	if f.file == "" || cmd.Flags().Changed("topology") {
+		c.Spec.Topology.Type = v1alpha1.TopologyType(f.topology)
+	}
+	if c.Zones = Names("zone-", max(f.zones, 1)); f.zones == 0 && len(c.Spec.Provider.IKS.Zones) > 0 {
+		c.Zones = slices.Compact(slices.Sorted(slices.Values(c.Spec.Provider.IKS.Zones)))
+	}
+	return c, c.Check()
 }

@@ -58,6 +58,9 @@ func TestOutputIsWrittenAsAWholeAndGuarded(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Streams{Out: &out}.Print("report", "table", nil, func(s Streams) { _, _ = io.WriteString(s.Out, "a\x1b[2Jb\n") }))
 	require.Equal(t, "a�[2Jb\n", out.String())
+	out.Reset()
+	require.NoError(t, Streams{Out: &out}.Print("report", "yaml", map[string]string{"node": "a\x1b[2Jb"}, nil))
+	require.YAMLEq(t, `node: "a\e[2Jb"`, out.String())
 	require.ErrorContains(t, Streams{Out: &out}.Print("report", "json", func() {}, nil), "rendering the report: json: unsupported type")
 	require.ErrorContains(t, Streams{Out: closedPipe{}}.Print("report", "json", 1, nil), "writing the report: ")
 }

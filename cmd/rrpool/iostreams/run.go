@@ -1,15 +1,19 @@
 package iostreams
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 )
 
 // Program is the name before each error.
@@ -18,19 +22,13 @@ const Program = "rrpool"
 // ErrInterrupted is the error after Ctrl-C.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitError is an error with an exit code of its own. Without Err nothing is printed.
-type ExitError struct {
-	Code int
-	Err  error
-}
+// ExitError is the error of a command that has said all, and only ends with this code.
+type ExitError int
 
 // Error implements error.
-func (e *ExitError) Error() string { return fmt.Sprint(e.Err) }
+func (c ExitError) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Unwrap gives what is printed.
-func (e *ExitError) Unwrap() error { return e.Err }
-
-// Run executes a command and returns the exit code: 0, the code of an ExitError, else 1.
+// Run executes a command and returns the exit code: 0, an ExitError, else 1.
 // An error is one sentence on standard error.
 func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
 	root.SetIn(s.In)
@@ -42,17 +40,15 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 	})
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil || errors.Is(err, syscall.EPIPE) {
+	var code ExitError
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE):
 		return 0
+	case errors.As(err, &code):
+		return int(code)
 	}
-	var exit *ExitError
-	if !errors.As(err, &exit) {
-		exit = &ExitError{Code: 1, Err: err}
-	}
-	if exit.Err != nil {
-		_, _ = fmt.Fprintf(s.Err, "%s: %s\n", Program, Sentence(err))
-	}
-	return exit.Code
+	_, _ = fmt.Fprintf(s.Err, "%s: %s\n", Program, Sentence(err))
+	return 1
 }
 
 // Sentence is the error in one line.
@@ -66,68 +62,78 @@ func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command 
 	return cmd
 }
 
-// Choice is a flag for one of some words. pflag names the flag and the value in front of
-// the errors of Choice and Count.
-type Choice struct {
-	Value   string
-	choices []string
+// Choice adds a flag for one of some words, in capitals or not; the first one is the default. pflag names the flag and the
+// value in front of the errors of Choice and Count.
+func Choice(cmd *cobra.Command, to *string, long, short, usage string, choices ...string) {
+	*to = choices[0]
+	cmd.Flags().FuncP(long, short, usage, func(text string) error {
+		i := slices.IndexFunc(choices, func(choice string) bool { return strings.EqualFold(choice, text) })
+		if i < 0 {
+			return fmt.Errorf("use %s", strings.Join(choices, ", "))
+		}
+		*to = choices[i]
+		return nil
+	})
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(long, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
 }
 
-// NewChoice has the first of the words as its default.
-func NewChoice(choices ...string) *Choice { return &Choice{Value: choices[0], choices: choices} }
-
-// String implements pflag.Value.
-func (c *Choice) String() string { return c.Value }
-
-// Type implements pflag.Value.
-func (*Choice) Type() string { return "format" }
-
-// Set implements pflag.Value.
-func (c *Choice) Set(text string) error {
-	if !slices.Contains(c.choices, text) {
-		return fmt.Errorf("use %s", strings.Join(c.choices, ", "))
-	}
-	c.Value = text
-	return nil
-}
-
-// Register adds it to the flags of a command, with completion.
-func (c *Choice) Register(cmd *cobra.Command, long, short, usage string) {
-	cmd.Flags().VarP(c, long, short, usage)
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(long, cobra.FixedCompletions(c.choices, cobra.ShellCompDirectiveNoFileComp)))
-}
-
-// Count is a flag for a whole number within bounds.
-type Count struct{ Value, Least, Most int }
-
-// Register adds it to the flags of a command; nothing completes it.
-func (c *Count) Register(cmd *cobra.Command, name, usage string) {
-	cmd.Flags().Var(c, name, usage)
+// Count adds a flag for a whole number within bounds.
+func Count(cmd *cobra.Command, to *int, name string, least, most int, usage string) {
+	cmd.Flags().Func(name, usage, func(text string) error {
+		number, err := strconv.Atoi(text)
+		if err != nil || number < least || number > most {
+			return fmt.Errorf("use a whole number from %d to %d", least, most)
+		}
+		*to = number
+		return nil
+	})
 	CompleteNothing(cmd, name)
-}
-
-// String implements pflag.Value.
-func (c *Count) String() string {
-	if c.Value == 0 {
-		return ""
-	}
-	return strconv.Itoa(c.Value)
-}
-
-// Type implements pflag.Value.
-func (*Count) Type() string { return "number" }
-
-// Set implements pflag.Value.
-func (c *Count) Set(text string) error {
-	number, err := strconv.Atoi(text)
-	if err != nil || number < c.Least || number > c.Most {
-		return fmt.Errorf("use a whole number from %d to %d", c.Least, c.Most)
-	}
-	c.Value = number
-	return nil
 }
 
 // CompleteNothing keeps the shell from offering files for a flag.
 func CompleteNothing(cmd *cobra.Command, flag string) {
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions))
+}
+
+// Output adds the flag for the format of a command's answer.
+func Output(cmd *cobra.Command, to *string) {
+	Choice(cmd, to, "output", "o", "`format`: table, the default, json or yaml", "table", "json", "yaml")
+}
+
+// Print renders a value as JSON or YAML, or as table does, into memory, then writes it to s.Out: a failure leaves no half
+// of the output. Errors call the output what, such as "report".
+func (s Streams) Print(what, format string, value any, table func(Streams)) error {
+	var buffer bytes.Buffer
+	var err error
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(&buffer)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(value)
+	case "yaml":
+		var content []byte
+		content, err = yaml.Marshal(value)
+		buffer.Write(content)
+	default:
+		to := s
+		to.Out = &buffer
+		table(to)
+	}
+	if err != nil {
+		return fmt.Errorf("rendering the %s: %w", what, err)
+	}
+	if _, err := io.WriteString(s.Out, Visible(buffer.String())); err != nil {
+		return fmt.Errorf("writing the %s: %w", what, err)
+	}
+	return nil
+}
+
+// Reason is an error of the file system without the name of the file.
+func Reason(err error) error {
+	var reason syscall.Errno
+	if errors.As(err, &reason) {
+		return reason
+	}
+	return err
 }

@@ -1,10 +1,13 @@
 package migrate
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +15,11 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	plancmd "github.com/rrpool/rrpool/cmd/rrpool/plan"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // change creates the RouteReflectorPool, or sets the mode of the one that is stored.
@@ -22,52 +29,33 @@ type change struct {
 	stored, want *v1alpha1.RouteReflectorPool
 }
 
-// dryRun lets the apiserver check the change without making it, so that a missing right
-// or a refusal is known before the question.
-func (c change) dryRun(ctx context.Context) error {
-	_, sent, err := c.write(ctx, client.NewDryRunClient(c.Client))
-	if !sent {
-		return err
-	}
-	return c.explain(err)
-}
-
-// do makes the change and gives the object as it is then.
-func (c change) do(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
-	out, sent, err := c.write(ctx, c.Client)
-	switch {
-	case !sent:
-		return out, err
-	case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return nil, fmt.Errorf("whether spec.mode was set is not known, as the answer was lost (%w): rrpool status says it", c.explain(err))
-	}
-	return out, c.explain(err)
-}
-
 // attempts to write while the manager writes its status.
 const attempts = 10
 
-// write creates the object, or patches its mode and nothing else. If another client has changed
-// the object since it was shown, it fails: what was confirmed was about another object. Where
-// nothing was sent, the error is already explained.
-func (c change) write(ctx context.Context, to client.Client) (out *v1alpha1.RouteReflectorPool, sent bool, err error) {
-	to = client.WithFieldOwner(to, iostreams.Program)
+// write creates the object, or patches its mode and nothing else, and gives it as it is then. In a dry run the apiserver
+// only checks it, so that a missing right or a refusal is known before the question. If another client has changed the
+// object since it was shown, it fails: what was confirmed was about another object.
+func (c change) write(ctx context.Context, dryRun bool) (*v1alpha1.RouteReflectorPool, error) {
+	to := client.WithFieldOwner(c.Client, iostreams.Program)
+	if dryRun {
+		to = client.NewDryRunClient(to)
+	}
 	if c.stored == nil {
-		out = c.want.DeepCopy()
-		return out, true, to.Create(ctx, out) //nolint:wrapcheck // explain does
+		out := c.want.DeepCopy()
+		return out, c.explain(to.Create(ctx, out), dryRun)
 	}
 	for attempt := 1; ; attempt++ {
 		now, err := c.Pool(ctx)
 		switch {
 		case err != nil:
-			return nil, false, err
+			return nil, err
 		case now == nil || now.UID != c.stored.UID || now.Generation != c.stored.Generation || now.DeletionTimestamp != nil:
-			return nil, false, errOvertaken
+			return nil, errOvertaken
 		}
-		out, sent = withMode(now, c.want.Spec.Mode), true
+		out := withMode(now, c.want.Spec.Mode)
 		err = to.Patch(ctx, out, client.MergeFromWithOptions(now, client.MergeFromWithOptimisticLock{}))
 		if !apierrors.IsConflict(err) || attempt == attempts {
-			return out, sent, err //nolint:wrapcheck // explain does
+			return out, c.explain(err, dryRun)
 		}
 	}
 }
@@ -76,7 +64,7 @@ func (c change) write(ctx context.Context, to client.Client) (out *v1alpha1.Rout
 var errOvertaken = errors.New("another client has changed the RouteReflectorPool meanwhile: nothing was changed by this command; look at it (kubectl get rrp default --output yaml), then call this again")
 
 // explain says what the write failed of, and which role helps.
-func (c change) explain(err error) error {
+func (c change) explain(err error, dryRun bool) error {
 	const resource = "routereflectorpools.rrpool.io"
 	verb := "patch"
 	if c.stored == nil {
@@ -91,6 +79,90 @@ func (c change) explain(err error) error {
 		return fmt.Errorf("%w; docs/migrate.md has the ClusterRole", c.Explain(err, verb, resource))
 	case apierrors.IsAlreadyExists(err), c.stored != nil && cluster.IsMissing(err):
 		return errOvertaken
+	case !dryRun && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		return fmt.Errorf("whether spec.mode was set is not known, as the answer was lost (%w): rrpool status says it", c.Explain(err, verb, resource))
 	}
 	return c.Explain(err, verb, resource)
 }
+
+// planner writes to s.Out what the manager will do for the wanted object, and gives the
+// problem that it would stop at. An error says why there is no plan.
+type planner func(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
+
+// patience is how long the plan may take: in a cluster of thousands of nodes it takes
+// minutes, and the way back must not wait for it.
+const patience = 20 * time.Second
+
+// runPlan lets the manager's own decisions run forward on a model of the cluster.
+func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var planned *plancmd.Plan
+	seen, err := snapshot.Take(bounded, c, namespace, want.DeepCopy(), true)
+	if err == nil {
+		planned, err = plancmd.Run(bounded, plancmd.Input{Snapshot: seen, Now: s.Now()})
+	}
+	switch {
+	case bounded.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("it takes longer than %s: rrpool plan has no such limit", patience)
+	case err != nil:
+		return nil, err
+	}
+	plancmd.Show(s, planned)
+	return planned.Problem, nil
+}
+
+// show says what is changed and what the manager will do then. What the manager would
+// refuse is not asked of it, except for the way back.
+func (m *migration) show(ctx context.Context, want *v1alpha1.RouteReflectorPool, what string) error {
+	var page bytes.Buffer
+	to := m.Streams
+	to.Out = &page
+	problem, err := m.planner(ctx, to, m.Connection, m.Namespace, want)
+	manager := status.FindManager(ctx, m.Connection, m.Namespace, m.Now())
+	warn := func(text string) { to.Say(iostreams.Yellow, "  ", "‼ "+text) }
+	switch {
+	case ctx.Err() != nil:
+		return iostreams.ErrInterrupted
+	case problem != nil && m.mode != v1alpha1.ModeFullMesh:
+		return fmt.Errorf("the manager would refuse, so nothing was changed: %s: %s (%s)", problem.Reason, problem.Message, plancmd.Page(problem.Reason))
+	case problem != nil:
+		warn(fmt.Sprintf("the manager says %s: %s", problem.Reason, problem.Message))
+	case err != nil:
+		page.Reset()
+		warn("there is no plan of what the manager will do: " + iostreams.Sentence(err))
+	}
+	if manager.Status == status.Stopped {
+		warn("the manager does not run, and nothing will happen until it does: " + manager.Message + " (without it: docs/back-by-hand.md)")
+	}
+	head := m.Paint(iostreams.Bold, m.Fold(fmt.Sprintf("%s of cluster %s: %s", sentence(m.action), m.Name, what), ""))
+	if _, err := fmt.Fprintf(m.Out, "%s\n\n%s\n", head, page.String()); err != nil && !m.yes {
+		return fmt.Errorf("the plan cannot be written, so nothing was changed: %s", err.Error())
+	}
+	return nil
+}
+
+// errUnconfirmed: the answer was not yes.
+var errUnconfirmed = errors.New("not confirmed: nothing was changed")
+
+// confirm asks on the terminal. Only yes is yes.
+func (m *migration) confirm(ctx context.Context) error {
+	_, _ = fmt.Fprintf(m.Err, "Shall %s of cluster %s begin? Type yes: ", m.action, m.Name)
+	said := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(m.In).ReadString('\n') // an end without an answer is an answer
+		said <- line
+	}()
+	select {
+	case answer := <-said:
+		if strings.TrimSpace(strings.ToLower(answer)) == "yes" {
+			return nil
+		}
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(m.Err)
+	}
+	return errUnconfirmed
+}
+
+// sentence begins with a capital.
+func sentence(words string) string { return strings.ToUpper(words[:1]) + words[1:] }

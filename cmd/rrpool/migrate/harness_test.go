@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -57,10 +56,6 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.write(w, r)
 	case r.URL.Path == poolPath+"/default" && a.pool != nil:
 		_ = json.NewEncoder(w).Encode(a.pool)
-	case r.URL.Path == cli.NodesPath:
-		_ = json.NewEncoder(w).Encode(cli.NodeList())
-	case strings.HasSuffix(r.URL.Path, "/events"):
-		_ = json.NewEncoder(w).Encode(eventsv1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "events.k8s.io/v1"}})
 	case strings.HasSuffix(r.URL.Path, "/leases/rrpool-manager") && a.lease != nil:
 		_ = json.NewEncoder(w).Encode(a.lease)
 	default:

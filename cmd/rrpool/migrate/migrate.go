@@ -198,7 +198,7 @@ func (m *migration) change(ctx context.Context, stored, given *v1alpha1.RouteRef
 		want, what = crd.Default(), "the RouteReflectorPool is created with all defaults"
 	}
 	set := change{m.Connection, stored, want}
-	if err := set.dryRun(ctx); err != nil {
+	if _, err := set.write(ctx, true); err != nil {
 		return nil, err
 	}
 	if err := m.show(ctx, want, what); err != nil {
@@ -209,5 +209,5 @@ func (m *migration) change(ctx context.Context, stored, given *v1alpha1.RouteRef
 			return nil, err
 		}
 	}
-	return set.do(ctx)
+	return set.write(ctx, false)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -42,7 +43,8 @@ func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPo
 		}
 		left := deadline.Sub(m.Now())
 		if left <= 0 {
-			return m.expired(ctx)
+			return fmt.Errorf("--timeout: the cluster is not %s after %s: %s goes on without this command: %s shows it, %s watches it again",
+				m.place, duration.HumanDuration(m.timeout), m.action, m.phrase.Command("status --watch"), m.phrase.Command(m.name))
 		}
 		m.Sleep(min(interval, left), ctx.Done())
 		fresh, err := m.Pool(ctx)
@@ -148,13 +150,41 @@ func (m *migration) result(object *v1alpha1.RouteReflectorPool, already, took st
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
-// expired shows where the cluster is, as far as it answers.
-func (m *migration) expired(ctx context.Context) error {
-	if last, err := status.Take(ctx, m.Connection, m.phrase, m.Now()); err == nil {
-		if err := status.Show(m.Streams, last); err != nil {
-			return err
+// progress is how far the manager is, in numbers, and what it waits for.
+func progress(object *v1alpha1.RouteReflectorPool) (numbers, waits string) {
+	counts, _ := status.CountsOf(object.Status)
+	what := fmt.Sprintf("reflectors left %d", counts.Reflectors)
+	if object.Spec.Mode == v1alpha1.ModeRouteReflector {
+		name := "workers"
+		if object.Status.Provider == "existing" {
+			name = "nodes"
+		}
+		what = fmt.Sprintf("%s %d/%d", name, counts.PoolReady, counts.PoolWanted)
+		if object.Spec.Rollout.Gate != v1alpha1.GateTimer {
+			what += fmt.Sprintf(", sessions %d/%d", counts.SessionsEstablished, counts.SessionsExpected)
 		}
 	}
-	return fmt.Errorf("--timeout: the cluster is not %s after %s: %s goes on without this command: %s shows it, %s watches it again",
-		m.place, duration.HumanDuration(m.timeout), m.action, m.phrase.Command("status --watch"), m.phrase.Command(m.name))
+	mesh := "on"
+	if meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionMeshDisabled) {
+		mesh = "off"
+	}
+	if all := object.Status.Step.WaitingFor; len(all) == 1 {
+		waits = "; waits for " + all[0]
+	} else if len(all) > 1 {
+		waits = fmt.Sprintf("; waits for %s and %d more", all[0], len(all)-1)
+	}
+	return fmt.Sprintf("%s: %s, mesh %s", object.Status.Step.Name, what, mesh), waits
+}
+
+// update shows the progress when its numbers have changed.
+func (m *migration) update(numbers, waits string) {
+	if numbers != m.shown {
+		m.shown = numbers
+		m.say(numbers + waits)
+	}
+}
+
+// say writes a line with the time.
+func (m *migration) say(line string) {
+	_, _ = fmt.Fprintf(m.Err, "%s %s\n", m.Now().UTC().Format("15:04:05Z"), line)
 }

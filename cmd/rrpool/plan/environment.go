@@ -149,7 +149,7 @@ func (e *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	if e.pods == nil {
 		count = nil
 	}
-	return wiring.ExistingNodes(cfg, e, count, e.model.Now)
+	return wiring.ExistingNodes(cfg, e, count, e.model.Now), nil
 }
 
 // pass lets time go by, and looks at each moment at which something changes whether all pods can reach each other.

@@ -18,7 +18,6 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
-	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
@@ -26,9 +25,9 @@ import (
 type flags struct {
 	snapshot.Flags
 	cmd          *cobra.Command
-	nodes, zones iostreams.Count
+	nodes, zones int
 	file, region string
-	mode, output *iostreams.Choice
+	mode, output string
 }
 
 // as leaves to the object what no flag says.
@@ -36,11 +35,7 @@ const as = "as-written"
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	f := &flags{
-		nodes: iostreams.Count{Least: 3, Most: 5000}, zones: iostreams.Count{Least: 1, Most: 100},
-		mode:   iostreams.NewChoice(as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh)),
-		output: iostreams.NewChoice("table", "json", "yaml"),
-	}
+	f := &flags{}
 	f.cmd = iostreams.Command(&cobra.Command{
 		Use:   "plan",
 		Short: "What the manager will do, step by step, and what it costs",
@@ -55,10 +50,10 @@ none; with -f about the one in a file; with --nodes about an invented cluster in
 Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the manager would stop.`,
 		Example: `  rrpool plan
   rrpool plan --mode FullMesh
-  rrpool plan -f pool.yaml -o yaml
+  rrpool plan -f pool.yaml -o json
   rrpool plan --nodes 500 --zones 3 --region us-south`,
 	}, func(cmd *cobra.Command) error {
-		if f.nodes.Value == 0 && f.zones.Value > 0 {
+		if f.nodes == 0 && f.zones > 0 {
 			return errors.New("--zones: is about an invented cluster: give --nodes as well")
 		}
 		return f.run(cmd.Context(), s)
@@ -70,14 +65,16 @@ Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the man
 func (f *flags) register() {
 	set := f.cmd.Flags()
 	set.StringVarP(&f.file, "filename", "f", "", "plan for the RouteReflectorPool in this file instead of the cluster's own")
-	f.mode.Register(f.cmd, "mode", "", "plan for this spec.mode: RouteReflector or FullMesh")
-	f.nodes.Register(f.cmd, "nodes", "plan for an invented cluster in full mesh with so many nodes that run workloads; no cluster is asked")
-	f.zones.Register(f.cmd, "zones", "zones of the invented cluster; default 3")
+	iostreams.Choice(f.cmd, &f.mode, "mode", "", "plan for this spec.`mode`: RouteReflector or FullMesh; default as written",
+		as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh))
+	iostreams.Count(f.cmd, &f.nodes, "nodes", 3, 5000,
+		"plan for an invented cluster in full mesh with this `number` of nodes that run workloads; no cluster is asked")
+	iostreams.Count(f.cmd, &f.zones, "zones", 1, 100, "`number` of zones of the invented cluster; default 3")
 	set.Func("region", "`region` whose prices count, such as eu-de; default that of the nodes", func(value string) error {
 		f.region = value
 		return cost.CheckRegion(value)
 	})
-	f.output.Register(f.cmd, "output", "o", "format: table, json or yaml")
+	iostreams.Output(f.cmd, &f.output)
 	f.Register(set)
 	f.cmd.MarkFlagsMutuallyExclusive("nodes", "kubeconfig")
 	f.cmd.MarkFlagsMutuallyExclusive("nodes", "context")
@@ -97,17 +94,17 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 		return err
 	}
 	p.describe(f.region)
-	if f.nodes.Value == 0 && p.Problem == nil && p.Changes {
+	if f.nodes == 0 && p.Problem == nil && p.Changes {
 		p.Next = f.next(p)
 	}
-	if err := s.Print("plan", f.output.Value, p, p.print); err != nil {
+	if err := s.Print("plan", f.output, p, p.print); err != nil {
 		return err
 	}
 	switch {
 	case p.Problem != nil:
 		return errors.New(p.Problem.Reason + ": " + p.Problem.Message)
 	case p.Changes:
-		return &iostreams.ExitError{Code: 2}
+		return iostreams.ExitError(2)
 	}
 	return nil
 }
@@ -120,7 +117,7 @@ func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
 		return in, err
 	}
 	var c *cluster.Connection
-	if f.nodes.Value == 0 {
+	if f.nodes == 0 {
 		if c, err = f.Connect(); err != nil {
 			return in, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, f.cmd.CommandPath())
 		}
@@ -131,8 +128,8 @@ func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
 		}
 	}
 	object = cmp.Or(object, crd.Default())
-	if f.mode.Value != as {
-		object.Spec.Mode = v1alpha1.Mode(f.mode.Value)
+	if f.mode != as {
+		object.Spec.Mode = v1alpha1.Mode(f.mode)
 	}
 	if c == nil {
 		in.Snapshot, err = f.invent(object)
@@ -151,12 +148,8 @@ func (f *flags) invent(object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot,
 	if len(object.Spec.Provider.IKS.Zones) > 0 && provider == v1alpha1.ProviderIKS {
 		return nil, errors.New("--filename: spec.provider.iks.zones names zones, and those of an invented cluster are zone-1, zone-2, …: leave the field out, or --nodes")
 	}
-	c := invent.Cluster{Spec: object.Spec, Nodes: f.nodes.Value, Zones: invent.Names("zone-", cmp.Or(f.zones.Value, min(3, f.nodes.Value)))}
-	return &snapshot.Snapshot{Object: object, Scope: pool.Scope{Cluster: inFullMesh(c), Provider: provider}}, c.Check()
-}
-
-func inFullMesh(c invent.Cluster) plan.Cluster {
-	return plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}, Nodes: c.Workloads(0), Statuses: map[string]plan.Status{}}
+	c := invent.Cluster{Spec: object.Spec, Nodes: f.nodes, Zones: invent.Names("zone-", cmp.Or(f.zones, min(3, f.nodes)))}
+	return &snapshot.Snapshot{Object: object, Scope: pool.Scope{Cluster: c.InFullMesh(), Provider: provider}}, c.Check()
 }
 
 // next is the command that follows from the plan.
@@ -165,7 +158,7 @@ func (f *flags) next(p *Plan) string {
 	switch {
 	case p.First != "":
 		return next.Command("check")
-	case stored && f.file == "" && f.mode.Value == as:
+	case stored && f.file == "" && f.mode == as:
 		return next.Command("status --watch")
 	case f.file != "" && stored:
 		return "kubectl apply -f " + f.file

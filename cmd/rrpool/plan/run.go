@@ -66,8 +66,8 @@ func strayZones(in Input) *plan.Problem {
 	there := slices.Concat(in.Pool.ClusterZones, in.Pool.Zones)
 	for _, zone := range in.Object.Spec.Provider.IKS.Zones {
 		if !slices.Contains(there, zone) {
-			return &plan.Problem{Reason: "Cloud" + string(cloud.InvalidInput), Message: fmt.Sprintf("spec.provider.iks.zones: the cluster has no zone %s, it has %s: name some of these",
-				zone, strings.Join(in.Pool.ClusterZones, ", "))}
+			return plan.Problemf("Cloud"+string(cloud.InvalidInput), "spec.provider.iks.zones: the cluster has no zone %s, it has %s: name some of these",
+				zone, strings.Join(in.Pool.ClusterZones, ", "))
 		}
 	}
 	return nil
@@ -110,8 +110,8 @@ func (e *environment) stuck(scope pool.Scope) *plan.Problem {
 	case problem != nil && scope.Step.Name == "AwaitProvider" && scope.Changes == 0, problem != nil && scope.Step.Name == "EnsurePool" && waited > patience:
 		return problem
 	case waited > patience:
-		return &plan.Problem{Reason: reasonWaits, Message: fmt.Sprintf("step %s waits for %s, and nothing more happens until that is so",
-			scope.Step.Name, strings.Join(few(scope.WaitingFor), "; "))}
+		return plan.Problemf(reasonWaits, "step %s waits for %s, and nothing more happens until that is so",
+			scope.Step.Name, strings.Join(few(scope.WaitingFor), "; "))
 	}
 	return nil
 }

@@ -118,7 +118,10 @@ func (r *redactor) object(object map[string]any) map[string]any {
 func (r *redactor) value(name string, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
-		r.variable(value)
+		variable, _ := value["name"].(string)
+		if set, _ := value["value"].(string); set != "" && secretName.MatchString(variable) {
+			value["value"] = gone // that the environment variable is set stays
+		}
 		for key, inner := range value {
 			value[key] = r.value(key, inner)
 		}
@@ -135,13 +138,5 @@ func (r *redactor) value(name string, value any) any {
 		return r.text(value)
 	default:
 		return value
-	}
-}
-
-// variable hides the value of an environment variable whose name says what it is. That it is set stays.
-func (*redactor) variable(env map[string]any) {
-	name, _ := env["name"].(string)
-	if value, ok := env["value"].(string); ok && value != "" && secretName.MatchString(name) {
-		env["value"] = gone
 	}
 }

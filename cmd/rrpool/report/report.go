@@ -29,12 +29,11 @@ import (
 type flags struct {
 	snapshot.Flags
 	outputFile string
-	lines      iostreams.Count
 }
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	f := &flags{lines: iostreams.Count{Value: 5000, Least: 1, Most: 100000}}
+	f := &flags{}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "report",
 		Short: "Put everything that is needed to help into one archive",
@@ -46,11 +45,10 @@ Secrets are reduced to the names of their keys. What looks like a password, key 
 else, and so is each value of a Secret that was read. Look into the archive before you send it: names of
 nodes, addresses and labels are in it.`,
 		Example: `  rrpool report
-  rrpool report --output-file /tmp/report.tar.gz --log-lines 20000`,
+  rrpool report --output-file /tmp/report.tar.gz`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
 	set.StringVar(&f.outputFile, "output-file", "", "write the archive here; default: rrpool-report-<time>.tar.gz in the current folder")
-	set.Var(&f.lines, "log-lines", "last lines of each log")
 	f.Register(set)
 	return cmd
 }
@@ -76,7 +74,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	r, err := newReader(connection, f.Namespace, int64(f.lines.Value), now)
+	r, err := newReader(connection, f.Namespace, now)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 // readerOf is a reader of a cluster that the handler plays.
 func readerOf(t *testing.T, handler http.Handler) *reader {
 	t.Helper()
-	r, err := newReader(cli.Connect(t, handler), "rrpool-system", 100, cli.Now)
+	r, err := newReader(cli.Connect(t, handler), "rrpool-system", cli.Now)
 	require.NoError(t, err)
 	return r
 }
@@ -155,7 +155,6 @@ func TestFailures(t *testing.T) {
 	}{
 		"no such folder":    {[]string{"--output-file", "/nonexistent/x"}, []string{"--output-file", `"/nonexistent/x"`, "a folder that you may write to"}},
 		"a folder":          {[]string{"--output-file", folder}, []string{"--output-file", folder, "name a file that is not there yet"}},
-		"a negative number": {[]string{"--log-lines", "-1"}, []string{"--log-lines", `"-1"`, "from 1 to 100000"}},
 		"a page for people": {[]string{"--kubeconfig", cli.Serve(t, http.NotFoundHandler())}, []string{"could not find the requested resource"}},
 	} {
 		t.Run(name, func(t *testing.T) {

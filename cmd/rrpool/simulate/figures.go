@@ -116,14 +116,15 @@ type arrangement struct {
 	zones   []string
 	nodes   map[string]plan.Node
 	slots   map[string]topology.Slot // by node
+	config  *simulate.Configuration
 	network *simulate.Network
 }
 
 // arrange places the nodes as the planner does.
 func (r *request) arrange(s invent.Sized) *arrangement {
-	layout, all := r.cluster.Arrange(s)
+	layout, cluster := r.cluster.Arrange(s)
 	a := &arrangement{Layout: layout, zones: r.cluster.Zones, nodes: map[string]plan.Node{}, slots: map[string]topology.Slot{}}
-	for _, n := range all {
+	for _, n := range cluster.Nodes {
 		a.nodes[n.Name] = n
 	}
 	for _, slot := range a.Slots {
@@ -131,23 +132,16 @@ func (r *request) arrange(s invent.Sized) *arrangement {
 			a.slots[slot.Node] = slot
 		}
 	}
-	off := false
-	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, ASN: 64512}
-	a.network = simulate.NewConfiguration(s.RoleLabel, all, bgp, a.Peers).Network(func(string) bool { return true })
+	a.config = simulate.NewConfiguration(s.RoleLabel, cluster.Nodes, cluster.BGP, cluster.Peers)
+	a.network = a.without(func(plan.Node) bool { return false })
 	return a
 }
 
 func (a *arrangement) isClient(name string) bool { return !a.nodes[name].Pooled }
 
-// where are the names of some nodes.
-func (a *arrangement) where(accept func(plan.Node) bool) []string {
-	var out []string
-	for name, n := range a.nodes {
-		if accept(n) {
-			out = append(out, name)
-		}
-	}
-	return out
+// without is the network while these nodes are down.
+func (a *arrangement) without(down func(plan.Node) bool) *simulate.Network {
+	return a.config.Network(func(name string) bool { return !down(a.nodes[name]) })
 }
 
 func (a *arrangement) figures() *figures {
@@ -169,7 +163,7 @@ func (a *arrangement) figures() *figures {
 		}
 	}
 	f.Groups = f.ClientsPerGroup.count
-	reflectors := a.network.Without(a.where(func(n plan.Node) bool { return n.ClusterID == "" })...)
+	reflectors := a.without(func(n plan.Node) bool { return n.ClusterID == "" })
 	for _, c := range a.network.Classes() {
 		name, size := c.Nodes[0], len(c.Nodes)
 		sessions := a.network.Sessions(name)
@@ -193,8 +187,7 @@ func (a *arrangement) figures() *figures {
 	f.Sessions /= 2
 	f.MemoryMB = memory(f)
 	for _, zone := range a.zones {
-		lost := a.where(func(n plan.Node) bool { return n.Zone == zone })
-		if len(a.network.Without(lost...).Unreached(a.isClient)) > 0 {
+		if len(a.without(func(n plan.Node) bool { return n.Zone == zone }).Unreached(a.isClient)) > 0 {
 			f.ZonesCutting = append(f.ZonesCutting, zone)
 		}
 	}

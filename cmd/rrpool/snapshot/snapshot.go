@@ -122,7 +122,7 @@ func Observe(ctx context.Context, c *cluster.Connection, namespace string, objec
 	}
 	reconciler := &pool.Reconciler{
 		Client: c.Client, Live: c.Client, Datastore: adapter, Namespace: namespace, Workload: pods,
-		Providers: wiring.Providers{Adapter: adapter, Pods: pods, UserAgent: version.UserAgent(iostreams.Program)}.Connect,
+		Providers: wiring.Providers(adapter, pods, version.UserAgent(iostreams.Program), nil),
 	}
 	out := &Snapshot{Name: c.Name, Object: object}
 	if out.Scope, err = reconciler.Look(ctx, object); err != nil {

@@ -23,12 +23,6 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-// Annotations that Calico takes a node's part in BGP from.
-const (
-	ipv4Annotation      = "projectcalico.org/IPv4Address"
-	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
-)
-
 const meshPath = "/apis/crd.projectcalico.org/v1/bgpconfigurations/default"
 
 // ask calls the command as a user does, whose kubeconfig is the current one.
@@ -121,12 +115,12 @@ func clusterOf(poolPerZone int) []corev1.Node {
 		node := corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 				corev1.LabelTopologyZone: zone, "ibm-cloud.kubernetes.io/region": "eu-de", "ibm-cloud.kubernetes.io/machine-type": flavor,
-			}, Annotations: map[string]string{ipv4Annotation: name + "/24"}},
+			}},
 			Spec:   corev1.NodeSpec{ProviderID: "ibm://account///cluster/worker"},
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 		}
 		if pool != "" {
-			node.Labels[v1alpha1.PoolLabel], node.Annotations[clusterIDAnnotation] = pool, "224.0.0.1"
+			node.Labels[v1alpha1.PoolLabel] = pool
 		}
 		out = append(out, node)
 	}

@@ -73,18 +73,18 @@ type Event struct {
 // Take reads the cluster. Only the object and the nodes are required; what else cannot be
 // read is a warning. Every error is a sentence for the user.
 func Take(ctx context.Context, c *cluster.Connection, p Phrase, now time.Time) (*Status, error) {
-	read, err := c.Read(ctx)
+	object, nodes, err := c.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &Status{
-		SchemaVersion: schemaVersion, GeneratedAt: metav1.NewTime(now), Cluster: read.Name, Mesh: meshUnknown, Manager: FindManager(ctx, c, p.namespace, now),
-		Problems: []metav1.Condition{}, Warnings: []string{}, Events: []Event{}, Object: read.Pool,
+		SchemaVersion: schemaVersion, GeneratedAt: metav1.NewTime(now), Cluster: c.Name, Mesh: meshUnknown, Manager: FindManager(ctx, c, p.namespace, now),
+		Problems: []metav1.Condition{}, Warnings: []string{}, Events: []Event{}, Object: object,
 	}
 	if s.Object == nil {
 		s.readMesh(ctx, c)
 	} else {
-		s.describe(read.Nodes)
+		s.describe(nodes)
 		s.readEvents(ctx, c)
 	}
 	if p.verbose {
@@ -153,7 +153,7 @@ func (s *Status) describe(nodes []corev1.Node) {
 		}
 	}
 	if workers, existing := bill.PoolOf(s.Object, nodes); reported.Cost == nil && !existing {
-		reported.Cost = cost.Status(workers)
+		reported.Cost = cost.Builtin().Status(workers)
 	}
 }
 

@@ -4,10 +4,12 @@ package status
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
@@ -17,13 +19,12 @@ import (
 type flags struct {
 	snapshot.Flags
 	watch, verbose bool
-	interval       time.Duration
-	output         *iostreams.Choice
+	output         string
 }
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	f := &flags{output: iostreams.NewChoice("table", "json")}
+	f := &flags{}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "status",
 		Short: "Where the cluster is, and what it waits for",
@@ -40,9 +41,8 @@ sessions, the workers of the pool, and all conditions.`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
 	set.BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
-	set.DurationVar(&f.interval, "interval", 2*time.Second, "how often --watch looks")
 	set.BoolVarP(&f.verbose, "verbose", "v", false, "observe as the manager does and show everything")
-	f.output.Register(cmd, "output", "o", "format: table or json")
+	iostreams.Output(cmd, &f.output)
 	f.Register(set)
 	return cmd
 }
@@ -56,11 +56,6 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	p.watching, p.verbose = f.watch, f.verbose
 	w := &watcher{Streams: s, flags: f, take: func(ctx context.Context) (*Status, error) { return Take(ctx, connection, p, s.Now()) }}
 	return w.run(cmd.Context())
-}
-
-// Show writes a status as a person reads it.
-func Show(s iostreams.Streams, status *Status) error {
-	return s.Print("status", "table", status, func(s iostreams.Streams) { page{Streams: s, Status: status}.render() })
 }
 
 // Phrase makes commands for the user, as the user calls this program.
@@ -98,7 +93,7 @@ func quoted(word string) string {
 // Command is a command of this program, about the same cluster.
 func (p Phrase) Command(words string) string {
 	out := p.program + " " + words + p.cluster
-	if p.namespace != snapshot.DefaultNamespace && (strings.HasPrefix(words, "status") || strings.HasPrefix(words, "migrate") || strings.HasPrefix(words, "rollback")) {
+	if p.namespace != snapshot.DefaultNamespace {
 		out += " --namespace " + quoted(p.namespace)
 	}
 	return out
@@ -124,4 +119,73 @@ func (p Phrase) next(s *Status) string {
 		return p.Command("status --watch")
 	}
 	return ""
+}
+
+// interval is how often --watch looks.
+const interval = 2 * time.Second
+
+// watcher reads the cluster once, or until Ctrl-C.
+type watcher struct {
+	iostreams.Streams
+	*flags
+	take func(context.Context) (*Status, error)
+
+	shown   Status
+	problem string
+}
+
+func (w *watcher) run(ctx context.Context) error {
+	s, err := w.take(ctx)
+	if err != nil {
+		return err
+	}
+	if !w.watch {
+		return w.show(s)
+	}
+	for {
+		if err := w.append(s); err != nil {
+			return err
+		}
+		w.Sleep(interval, ctx.Done())
+		fresh, err := w.take(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // Ctrl-C is how a watch ends
+		case err != nil:
+			w.failed(err)
+		default:
+			s, w.problem = fresh, ""
+		}
+	}
+}
+
+func (w *watcher) show(s *Status) error {
+	return w.Print("status", w.output, s, func(to iostreams.Streams) { page{to, s, w.verbose}.render() })
+}
+
+// append writes the status below the last one when something other than the time has changed.
+func (w *watcher) append(s *Status) error {
+	before := w.shown
+	w.shown = *s
+	w.shown.GeneratedAt.Reset()
+	if equality.Semantic.DeepEqual(before, w.shown) {
+		return nil
+	}
+	switch {
+	case before.SchemaVersion == "": // it is the first one
+	case w.output == "yaml":
+		_, _ = fmt.Fprintln(w.Out, "---")
+	default:
+		_, _ = fmt.Fprintln(w.Out)
+	}
+	return w.show(s)
+}
+
+// failed says that the cluster could not be read; the next attempt may succeed.
+func (w *watcher) failed(err error) {
+	problem := "what is shown is old: " + iostreams.Sentence(err)
+	if problem != w.problem {
+		_, _ = fmt.Fprintf(w.Err, "‼ %s; trying again every %s\n", problem, interval)
+	}
+	w.problem = problem
 }

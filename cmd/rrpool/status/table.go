@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -60,27 +59,13 @@ func (p page) fact(name, text string) {
 	_, _ = fmt.Fprintf(p.Out, "%-*s%s\n", len(column), name, p.Fold(text, column))
 }
 
-// table writes rows. The first columns, as many as names, are wrapped where the terminal is
-// narrow; the others are numbers.
-func (p page) table(names int, header table.Row, rows []table.Row) {
+// table writes rows, if there are any. The first columns, as many as names, are no numbers.
+func (p page) table(names int, rows []table.Row, header ...any) {
 	if len(rows) == 0 {
 		return
 	}
-	const number = 12
-	var columns []table.ColumnConfig
-	for i := range header {
-		switch {
-		case i >= names:
-			columns = append(columns, iostreams.Right(i+1))
-		case p.Width > 0:
-			room := (p.Width-number*(len(header)-names))/names - len(iostreams.Gap)
-			columns = append(columns, table.ColumnConfig{Number: i + 1, WidthMax: room, WidthMaxEnforcer: text.WrapText})
-		}
-	}
-	w := iostreams.NewTable()
-	w.AppendHeader(header)
+	w := iostreams.NewTable(p.Width, names, header...)
 	w.AppendRows(rows)
-	w.SetColumnConfigs(columns)
 	_, _ = fmt.Fprintf(p.Out, "\n%s\n", w.Render())
 }
 
@@ -161,7 +146,7 @@ func (p page) zones() {
 			cmp.Or(name, "-"), fmt.Sprintf("%d/%d", z.PoolReady, z.PoolWanted), z.Reflectors, p.sessions(z.SessionsEstablished, z.SessionsExpected),
 		})
 	}
-	p.table(1, table.Row{"ZONE", "NODES", "REFLECTORS", "SESSIONS"}, rows)
+	p.table(1, rows, "ZONE", "NODES", "REFLECTORS", "SESSIONS")
 }
 
 // sessions are those Established, of those expected.
@@ -189,13 +174,13 @@ func (p page) details() {
 	for _, r := range p.Object.Status.Reflectors {
 		rows = append(rows, table.Row{r.Node, cmp.Or(r.Zone, "-"), p.sessions(int(r.SessionsEstablished), int(r.SessionsExpected))})
 	}
-	p.table(2, table.Row{"REFLECTOR", "ZONE", "SESSIONS"}, rows)
+	p.table(2, rows, "REFLECTOR", "ZONE", "SESSIONS")
 	p.lacking()
 	rows = nil
 	for _, w := range p.Workers {
 		rows = append(rows, table.Row{w.ID, cmp.Or(w.NodeName, "-"), cmp.Or(w.Zone, "-"), w.State})
 	}
-	p.table(4, table.Row{"WORKER", "NODE", "ZONE", "STATE"}, rows)
+	p.table(4, rows, "WORKER", "NODE", "ZONE", "STATE")
 	for _, w := range p.Workers {
 		if w.Message != "" {
 			p.Say("", "  ", w.ID+": "+w.Message)
@@ -216,7 +201,7 @@ func (p page) lacking() {
 		p.Say(iostreams.Bold, "", fmt.Sprintf("\nNodes short of sessions: %d", len(nodes)))
 	}
 	for _, node := range nodes[:min(len(nodes), most)] {
-		p.Say("", "    ", fmt.Sprintf("  %s: no session with %s", node, iostreams.Few(p.Lacking[node])))
+		p.Say("", "    ", fmt.Sprintf("  %s: no session with %s", node, plan.Few(p.Lacking[node])))
 	}
 	if left := len(nodes) - most; left > 0 {
 		p.Say("", "    ", fmt.Sprintf("  and %d more; -o json has all", left))

@@ -36,7 +36,7 @@ type observed struct {
 // their states by the reports of the reflectors.
 func networkOf(o observed) Network {
 	o.config = simulate.NewConfiguration(o.roleLabel, o.Nodes, o.BGP, o.Peers)
-	n := Network{Cluster: o.name, Live: !o.planned, Title: "BGP topology of cluster " + o.name}
+	n := Network{Live: !o.planned, Title: "BGP topology of cluster " + o.name}
 	silent, kinds := o.sort()
 	n.Topology, n.Mesh = strings.Join(kinds, " and "), o.mesh()
 	o.addReflectors(&n)
@@ -45,7 +45,7 @@ func networkOf(o observed) Network {
 		n.Notes = append(n.Notes, iostreams.Number(silent, "node")+" without a BGP address: not drawn")
 	}
 	if idle := o.unconnected(); len(idle) > 0 {
-		n.Notes = append(n.Notes, fmt.Sprintf("%s without nodes of the cluster on both sides: not drawn (%s)", iostreams.Number(len(idle), "BGPPeer"), iostreams.Few(idle)))
+		n.Notes = append(n.Notes, fmt.Sprintf("%s without nodes of the cluster on both sides: not drawn (%s)", iostreams.Number(len(idle), "BGPPeer"), plan.Few(idle)))
 	}
 	for _, p := range o.Problems {
 		n.Warnings = append(n.Warnings, p.Message)

@@ -1,14 +1,15 @@
 package topology
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -220,16 +221,11 @@ func TestBGPPeersOfOthers(t *testing.T) {
 	require.Contains(t, described(networkOf(d)), "a/1: 5 clients, 5 with all sessions up, with 1 of 4 reflectors; 5 × 1 sessions, all up")
 }
 
-// docs/topology.md names every format, state and schema.
+// docs/topology.md names every look of a line.
 func TestWhatTheDocsName(t *testing.T) {
-	page := cli.Page(t, "topology")
-	for _, format := range formats {
-		require.Contains(t, page, "`"+format+"`")
-	}
 	for _, l := range looks {
-		require.Contains(t, page, l.style)
+		require.Contains(t, cli.Page(t, "topology"), l.style)
 	}
-	require.Contains(t, page, schema)
 }
 
 var bySize = regexp.MustCompile(`(?m)^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$`)
@@ -239,9 +235,10 @@ func TestTheSessionsOfTheConcepts(t *testing.T) {
 	rows := bySize.FindAllStringSubmatch(strings.ReplaceAll(cli.Page(t, "concepts"), ",", ""), -1)
 	require.Len(t, rows, 5)
 	for _, row := range rows {
-		var n Network
-		got := ask(t, "topology", "--nodes", row[1], "--zones", "3", "-o", "json")
-		require.NoError(t, json.Unmarshal([]byte(got.Out), &n), got.Err)
+		nodes, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		n, err := plannedNetwork(ofKind(v1alpha1.TopologySingle, nodes, 3, 0, 0))
+		require.NoError(t, err)
 		reflectors, sessions := n.reflectors(), 0
 		for _, link := range n.Links {
 			sessions += link.Expected
@@ -251,30 +248,14 @@ func TestTheSessionsOfTheConcepts(t *testing.T) {
 	}
 }
 
-// apiserver is an apiserver with a user who may do nothing yet.
-type apiserver struct {
-	*cli.Apiserver
-	kubeconfig string
-}
-
-func newAPIServer(t *testing.T) *apiserver {
-	t.Helper()
-	a := cli.RealApiserver(t, "reader")
-	return &apiserver{a, a.Kubeconfig()}
-}
-
-// await asks until the answer is as wanted: rights take a moment.
-func (a *apiserver) await(good func(cli.Answer) bool, args ...string) cli.Answer {
-	a.Helper()
-	return a.Eventually(func() cli.Answer {
-		return ask(a.T, append([]string{"topology", "--kubeconfig", a.kubeconfig}, args...)...)
-	}, good)
-}
-
 // Calico's objects on a real apiserver, read with the rights of the docs, each of which is needed.
 func TestARealApiserver(t *testing.T) {
-	a := newAPIServer(t)
-	got := ask(t, "topology", "--kubeconfig", a.kubeconfig)
+	a := cli.RealApiserver(t, "reader") // who may do nothing yet
+	args := []string{"topology", "--kubeconfig", a.Kubeconfig()}
+	await := func(good func(cli.Answer) bool) cli.Answer {
+		return a.Eventually(func() cli.Answer { return ask(t, args...) }, good)
+	}
+	got := ask(t, args...)
 	require.Equal(t, 1, got.Code)
 	require.Empty(t, got.Out)
 	cli.RequireSentence(t, got.Err, "may not get routereflectorpools.rrpool.io", "without a cluster: rrpool topology --nodes 500 --zones 3")
@@ -282,24 +263,28 @@ func TestARealApiserver(t *testing.T) {
 	role, rules := cli.Roles(t, "topology")[0].ObjectMeta, cli.Roles(t, "topology")[0].Rules
 	for i, missing := range []string{"routereflectorpools.rrpool.io", "nodes", "crd.projectcalico.org"} {
 		a.Grant(role, slices.Delete(slices.Clone(rules), i, i+1)...)
-		require.Empty(t, a.await(func(got cli.Answer) bool { return got.Code == 1 && strings.Contains(got.Err, missing) }).Out)
+		require.Empty(t, await(func(got cli.Answer) bool { return got.Code == 1 && strings.Contains(got.Err, missing) }).Out)
 	}
 	a.Grant(role, rules...)
-	got = a.await(func(got cli.Answer) bool { return got.Code == 0 })
+	got = await(func(got cli.Answer) bool { return got.Code == 0 })
 	require.Contains(t, got.Out, "No node has a BGP address: there is nothing to draw.")
 
-	a.populate()
-	got = a.await(func(got cli.Answer) bool { return got.Code == 0 && strings.Contains(got.Out, "3 clients") }, "-o", "json")
+	populate(a)
+	got = await(func(got cli.Answer) bool { return got.Code == 0 && strings.Contains(got.Out, "3 clients") })
 	require.Empty(t, got.Err)
-	var n Network
-	require.NoError(t, json.Unmarshal([]byte(got.Out), &n))
+	var r request
+	flags := pflag.NewFlagSet("topology", pflag.ContinueOnError)
+	r.Register(flags)
+	require.NoError(t, flags.Parse(args))
+	n, err := r.read(t.Context())
+	require.NoError(t, err)
 	require.Equal(t, "a/1: 2 clients, 1 with all sessions up, 1 with some sessions up; 2 × 1 sessions, 1 up; 2 × 1 sessions, all up\n"+
 		"rr-a: 3/4 up\nb/1: 1 client, 1 with all sessions up; 1 × 1 sessions, all up; 1 × 1 sessions, all up\nrr-b: 4/4 up\n"+
 		"between reflectors: 1 session, all up\n2 reflectors, 3 clients, cluster ID 244.0.0.1", described(n))
 	require.Equal(t, []string{"2 BGPPeers without nodes of the cluster on both sides: not drawn (broken, tor)"}, n.Notes)
 
 	a.Create(&v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
-	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, ", step ") })
+	got = await(func(got cli.Answer) bool { return strings.Contains(got.Out, ", step ") })
 	require.Zero(t, got.Code)
 
 	// A worker of the pool is about to reflect where that is wanted, and a client elsewhere.
@@ -308,15 +293,15 @@ func TestARealApiserver(t *testing.T) {
 	require.NoError(t, a.Admin.Get(t.Context(), client.ObjectKey{Name: "default"}, pool))
 	pool.Spec.Provider.Type = v1alpha1.ProviderIKS
 	require.NoError(t, a.Admin.Update(t.Context(), pool))
-	got = a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, "no role yet") }, "-o", "dot")
+	got = await(func(got cli.Answer) bool { return strings.Contains(got.Out, "no role yet") })
 	require.Contains(t, got.Out, "2 reflectors, 3 clients, 1 node without the role")
 	pool.Spec.Mode = v1alpha1.ModeFullMesh
 	require.NoError(t, a.Admin.Update(t.Context(), pool))
-	a.await(func(got cli.Answer) bool { return strings.Contains(got.Out, "2 reflectors, 4 clients") }, "-o", "dot")
+	await(func(got cli.Answer) bool { return strings.Contains(got.Out, "2 reflectors, 4 clients") })
 }
 
 // populate makes a cluster of two zones, one session of which is down.
-func (a *apiserver) populate() {
+func populate(a *cli.Apiserver) {
 	reflector := func(n *corev1.Node) {
 		n.Labels[role], n.Annotations["projectcalico.org/RouteReflectorClusterID"] = "", "244.0.0.1"
 	}

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/emicklei/dot"
@@ -83,6 +82,4 @@ func dotFrame(parent *dot.Graph, id, colour, label string) *dot.Graph {
 }
 
 // dotLabel has one line for each text.
-func dotLabel(lines ...string) string {
-	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
-}
+func dotLabel(lines ...string) string { return strings.Join(filled(lines), "\n") }

@@ -26,14 +26,12 @@ func ask(t *testing.T, args ...string) cli.Answer {
 	return cli.Ask(t, New, args...)
 }
 
-// rendered is a network in one of the formats.
-func rendered(t require.TestingT, n Network, format string) string {
+// drawn is a network as the command draws it.
+func drawn(t require.TestingT, n Network) string {
 	var out strings.Builder
-	require.NoError(t, n.show(iostreams.Streams{Out: &out}, format))
+	require.NoError(t, iostreams.Streams{Out: &out}.Print("drawing", "dot", nil, n.print))
 	return out.String()
 }
-
-var formats = []string{"dot", "json", "yaml"}
 
 // inZones makes a cluster with as many reflectors and clients in each zone, all sessions Established, the mesh off.
 func inZones(zones []string, reflectors, clients int) observed {

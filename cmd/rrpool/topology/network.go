@@ -2,40 +2,38 @@ package topology
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// schema names the form of `topology -o json`. It changes when a field changes its meaning or goes away.
-const schema = "rrpool.io/topology/v1"
-
-// Network is what is drawn, and what -o json shows. Clients are counted in groups, so
-// their number does not change the size of the drawing.
+// Network is what is drawn. Clients are counted in groups, so their number does not change the size of the drawing.
 type Network struct {
-	SchemaVersion string `json:"schemaVersion"`
-	Title         string `json:"title"`
-	Subtitle      string `json:"subtitle"`
-	// Cluster is the context that was read, empty for a planned cluster, whose sessions
-	// have no states: then it is not Live.
-	Cluster string `json:"cluster,omitempty"`
-	Live    bool   `json:"live"`
+	Title, Subtitle string
+	// Live: the sessions have states, as those of a planned cluster have not.
+	Live bool
 	// Topology of the reflectors: "Single", or on the way to another "Quorum and Single".
-	Topology string `json:"topology,omitempty"`
-	Mesh     Mesh   `json:"mesh"`
+	Topology string
+	Mesh     Mesh
 	// Zones are the frames, which in a Hierarchy are racks.
-	Zones []Zone `json:"zones"`
+	Zones []Zone
 	// Links with at least one session, from a group of clients or a reflector to a reflector.
-	Links []Link `json:"links"`
+	Links []Link
 	// Notes name what the drawing leaves out; Warnings what is wrong.
-	Notes    []string `json:"notes,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
+	Notes    []string
+	Warnings []string
 }
 
 // Mesh is Calico's node-to-node mesh, with the nodes and sessions that it has, or would
 // have. The states of its sessions are not reported.
 type Mesh struct {
-	On       bool `json:"on"`
-	Nodes    int  `json:"nodes"`
-	Sessions int  `json:"sessions"`
+	On              bool
+	Nodes, Sessions int
 }
 
 // frameKind is what a frame stands for: a zone, or in a Hierarchy a rack or the spines.
@@ -49,61 +47,56 @@ const (
 
 // frame is one of a kind; its name is empty for nodes without a zone.
 type frame struct {
-	Name string    `json:"name"`
-	Kind frameKind `json:"kind,omitempty"`
+	Name string
+	Kind frameKind
 }
 
 // Zone holds what is in one frame.
 type Zone struct {
 	frame
-	Reflectors []Reflector `json:"reflectors,omitempty"`
-	Groups     []Group     `json:"groups,omitempty"`
+	Reflectors []Reflector
+	Groups     []Group
 }
 
 // Reflector is a route reflector, or without a cluster ID a node that is about to become one.
 type Reflector struct {
-	Name      string `json:"name"`
-	ClusterID string `json:"clusterID,omitempty"`
+	Name      string
+	ClusterID string
 	// Slot in the topology, where slots differ, and the zone, where the frame is none.
-	Slot string `json:"slot,omitempty"`
-	Zone string `json:"zone,omitempty"`
+	Slot string
+	Zone string
 	// Detail is what else is known ("not Ready"), and Sessions are those of all its links.
-	Detail string `json:"detail,omitempty"`
+	Detail string
 	Sessions
 }
 
 // Group are the clients of a frame that peer with as many reflectors in each frame.
 type Group struct {
 	// ID is unique in the network. Each is how many reflectors each client peers with.
-	ID      string `json:"id"`
-	Clients int    `json:"clients"`
-	Each    int    `json:"each,omitempty"`
+	ID      string
+	Clients int
+	Each    int
 	// NotReady counts the clients that Kubernetes reports as not Ready.
-	NotReady int `json:"notReady,omitempty"`
+	NotReady int
 	// All, Some and None count the clients by how many of their sessions are Established,
 	// NotKnown those with a session that is not reported and none that is down. A client
 	// without sessions is in None, or while the mesh is on in none of these.
-	All      int `json:"all"`
-	Some     int `json:"some"`
-	None     int `json:"none"`
-	NotKnown int `json:"notKnown,omitempty"`
+	All, Some, None, NotKnown int
 }
 
 // Link are all sessions of a Group of clients, or of a Reflector, with the reflector To.
 // Which of two reflectors comes first has no meaning.
 type Link struct {
-	Group     string `json:"group,omitempty"`
-	Reflector string `json:"reflector,omitempty"`
-	To        string `json:"to"`
+	Group     string
+	Reflector string
+	To        string
 	Sessions
 }
 
 // Sessions are counted, one for each pair of nodes and address family. Unknown are those
 // whose state is not reported.
 type Sessions struct {
-	Expected    int `json:"sessions"`
-	Established int `json:"established"`
-	Unknown     int `json:"unknown,omitempty"`
+	Expected, Established, Unknown int
 }
 
 func (s Sessions) plus(o Sessions) Sessions {
@@ -153,7 +146,6 @@ func (n *Network) zone(of frame) *Zone {
 // arrange sorts everything, so that the same network gives the same bytes, and sums up
 // the sessions of each reflector. Spines come before racks, and these before zones.
 func (n *Network) arrange() {
-	n.SchemaVersion = schema
 	sums := map[string]Sessions{}
 	for i := range n.Links {
 		l := &n.Links[i]
@@ -220,4 +212,171 @@ func (n *Network) mutual() (all Sessions) {
 		}
 	}
 	return all
+}
+
+func joined(parts ...string) string { return strings.Join(filled(parts), ", ") }
+
+// filled are the parts that are not empty.
+func filled(parts []string) []string {
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+}
+
+// title of a frame.
+func (z frame) title() string {
+	if z.Kind == zoneFrame && z.Name == "" {
+		return "no zone"
+	}
+	return strings.TrimSpace(string(z.Kind) + " " + z.Name)
+}
+
+// roles counts the reflectors in the role.
+func (z Zone) roles() int {
+	without := func(r Reflector) bool { return r.ClusterID == "" }
+	return len(slices.DeleteFunc(slices.Clone(z.Reflectors), without))
+}
+
+// sessionWords count them, and says how many are up.
+func (n *Network) sessionWords(s Sessions) string {
+	return joined(iostreams.Number(s.Expected, "session"), n.established(s))
+}
+
+func (n *Network) established(s Sessions) string {
+	switch is := n.of(s); {
+	case is == planned || is == idle:
+		return ""
+	case is == up:
+		return "all up"
+	case is == none:
+		return "none up"
+	case s.Unknown == s.Expected:
+		return "not known"
+	case s.Unknown > 0:
+		return fmt.Sprintf("%d up, %d not known", s.Established, s.Unknown)
+	}
+	return fmt.Sprintf("%d up", s.Established)
+}
+
+// lineWords count clients × sessions, where every client has as many.
+func (n *Network) lineWords(l line) string {
+	if l.Expected%max(l.clients, 1) != 0 {
+		return n.sessionWords(l.Sessions)
+	}
+	return joined(fmt.Sprintf("%d × %d sessions", l.clients, l.Expected/max(l.clients, 1)), n.established(l.Sessions))
+}
+
+// details of a group of a frame, besides its number of clients.
+func (n *Network) details(z Zone, g Group) (out []string) {
+	add := func(clients int, text string) {
+		if clients > 0 {
+			out = append(out, fmt.Sprint(clients, text))
+		}
+	}
+	add(g.All, " with all sessions up")
+	add(g.Some, " with some sessions up")
+	add(g.None, " with no session up")
+	add(g.NotKnown, " not known")
+	all := n.reflectors()
+	if z.Kind == rackFrame && g.Each <= z.roles() {
+		all = z.roles()
+	}
+	if g.Each > 0 && g.Each < all {
+		out = append(out, fmt.Sprintf("with %d of %s", g.Each, iostreams.Number(all, "reflector")))
+	}
+	add(g.NotReady, " not Ready")
+	return out
+}
+
+// reflectors counts those in the role.
+func (n *Network) reflectors() (all int) {
+	for _, zone := range n.Zones {
+		all += zone.roles()
+	}
+	return all
+}
+
+// howMany counts nodes, which are clients where there are reflectors.
+func (n *Network) howMany(nodes int) string {
+	if n.reflectors() == 0 {
+		return iostreams.Number(nodes, "node")
+	}
+	return iostreams.Number(nodes, "client")
+}
+
+// subtitle counts the nodes by their roles, and says what else there is to the whole.
+func (n *Network) subtitle(step string) string {
+	all, without, clients := n.reflectors(), 0, 0
+	for _, zone := range n.Zones {
+		without += len(zone.Reflectors) - zone.roles()
+		for _, g := range zone.Groups {
+			clients += g.Clients
+		}
+	}
+	parts := []string{"no reflectors", iostreams.Number(clients+without, "node")}
+	if all > 0 {
+		parts = []string{iostreams.Number(all, "reflector"), iostreams.Number(clients, "client")}
+	}
+	if all > 0 && without > 0 {
+		parts = append(parts, iostreams.Number(without, "node")+" without the role")
+	}
+	if n.Topology != "" && n.Topology != string(v1alpha1.TopologySingle) {
+		parts = append(parts, "topology "+n.Topology)
+	}
+	if ids := n.clusterIDs(); len(ids) == 1 {
+		parts = append(parts, "cluster ID "+ids[0])
+	}
+	if step != "" {
+		parts = append(parts, "step "+step)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// meshWords describe the node-to-node mesh.
+func (n *Network) meshWords() string {
+	if !n.Mesh.On {
+		return "node-to-node mesh: off"
+	}
+	return fmt.Sprintf("node-to-node mesh: on, %s each with each, %s", iostreams.Number(n.Mesh.Nodes, "node"), iostreams.Number(n.Mesh.Sessions, "session"))
+}
+
+// zoneWords head the reflectors of a frame.
+func (z Zone) zoneWords() string {
+	what := map[frameKind]string{spineFrame: "spine", rackFrame: "reflector", zoneFrame: "reflector"}[z.Kind]
+	if z.roles() == 0 {
+		return "no " + what + "s"
+	}
+	return iostreams.Number(z.roles(), what)
+}
+
+// reflectorWords describe the sessions of a reflector.
+func (n *Network) reflectorWords(r Reflector) string {
+	switch n.of(r.Sessions) {
+	case idle:
+		return "no sessions"
+	case planned:
+		return iostreams.Number(r.Expected, "session")
+	case unknown:
+		return "not known"
+	default:
+	}
+	return fmt.Sprintf("%d/%d up", r.Established, r.Expected)
+}
+
+// reflectorDetail is what else there is to know about a reflector; its cluster ID where there are several.
+func (n *Network) reflectorDetail(r Reflector) string {
+	id, slot := "", strings.TrimPrefix(r.Slot, r.Name) // in a planned cluster they are the same
+	if len(n.clusterIDs()) > 1 && r.ClusterID != "" {
+		id = "cluster ID " + r.ClusterID
+	}
+	return joined(slot, r.Zone, id, r.Detail)
+}
+
+// clusterIDs are the different ones, sorted.
+func (n *Network) clusterIDs() []string {
+	out := sets.New[string]()
+	for _, zone := range n.Zones {
+		for _, r := range zone.Reflectors {
+			out.Insert(r.ClusterID)
+		}
+	}
+	return sets.List(out.Delete(""))
 }

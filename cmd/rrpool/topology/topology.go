@@ -21,12 +21,11 @@ import (
 type request struct {
 	snapshot.Flags
 	planned invent.Flags
-	output  *iostreams.Choice
 }
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
-	r := &request{output: iostreams.NewChoice("dot", "json", "yaml")}
+	r := &request{}
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "topology",
 		Short: "Draw the route reflectors, their clients and their sessions",
@@ -42,8 +41,7 @@ The same network gives the same bytes.`,
   rrpool topology --nodes 5000 --zones 3 --topology hierarchy | dot -Tsvg > topology.svg
   rrpool topology -f pool.yaml --nodes 500 | dot -Tpdf > topology.pdf`,
 	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
-	r.planned.Register(cmd, "single")
-	r.output.Register(cmd, "output", "o", "format: dot, json or yaml")
+	r.planned.Register(cmd, v1alpha1.TopologySingle)
 	r.Register(cmd.Flags())
 	for _, ofCluster := range []string{"kubeconfig", "context", "namespace"} {
 		cmd.MarkFlagsMutuallyExclusive("nodes", ofCluster)
@@ -56,7 +54,7 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := n.show(s, r.output.Value); err != nil {
+	if err := s.Print("drawing", "dot", nil, n.print); err != nil {
 		return err
 	}
 	for _, warning := range n.Warnings {
@@ -65,13 +63,10 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return nil
 }
 
-// show writes the network in one of the formats.
-func (n *Network) show(s iostreams.Streams, format string) error {
-	return s.Print("drawing", format, n, func(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) })
-}
+func (n *Network) print(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) }
 
 func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
-	if r.planned.Nodes.Value == 0 {
+	if r.planned.Nodes == 0 {
 		ofPlan := []string{"zones", "topology", "racks", "reflectors", "filename"}
 		if i := slices.IndexFunc(ofPlan, cmd.Flags().Changed); i >= 0 {
 			return Network{}, fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
@@ -120,7 +115,7 @@ func plannedNetwork(c invent.Cluster) (Network, error) {
 	case mesh && c.Reflectors > 0:
 		return Network{}, fmt.Errorf("--reflectors: %d, but spec.mode is FullMesh, which has none: leave out one of them", c.Reflectors)
 	case mesh:
-		o.Nodes = c.Workloads(0)
+		o.Cluster = c.InFullMesh()
 	default:
 		layout, err := o.arrange(c)
 		if err != nil {
@@ -144,14 +139,12 @@ func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 	if err != nil {
 		return topology.Layout{}, err
 	}
-	layout, all := c.Arrange(sized)
-	for _, n := range all {
-		if n.Slot != "" && n.Slot != topology.SlotSingle {
+	layout, arranged := c.Arrange(sized)
+	for i := range arranged.Nodes {
+		if n := &arranged.Nodes[i]; n.Slot != "" && n.Slot != topology.SlotSingle {
 			n.Name = n.Slot
 		}
-		o.Nodes = append(o.Nodes, n)
 	}
-	off := false
-	o.BGP.Mesh.Enabled, o.Peers = &off, layout.Peers
+	o.Cluster = arranged
 	return layout, nil
 }

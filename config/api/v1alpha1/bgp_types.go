@@ -1,7 +1,6 @@
 package v1alpha1
 
 // TopologyType is the arrangement of reflectors and clients.
-//
 // +kubebuilder:validation:Enum=Single;MultiCluster;Quorum;Hierarchy;Auto
 type TopologyType string
 
@@ -25,12 +24,10 @@ type TopologySpec struct {
 	// Type is the arrangement. In Single, all reflectors share one cluster ID and
 	// every node peers with every reflector. The others need nodes that do nothing
 	// but reflect (provider IKS).
-	//
 	// +kubebuilder:default=Single
 	Type TopologyType `json:"type,omitempty"`
 	// ClusterID is the first route-reflector cluster ID, written like an IPv4
 	// address. Where more are needed, they count up from it.
-	//
 	// +kubebuilder:default="244.0.0.1"
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:XValidation:rule="self != '0.0.0.0' && self.matches('^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])$')",message="must be written like an IPv4 address, and not 0.0.0.0"
@@ -40,19 +37,16 @@ type TopologySpec struct {
 	// here. In Quorum, any two clients share so many reflectors. In MultiCluster each
 	// client peers with so many. In Hierarchy each rack has so many, and as many spines
 	// join the racks.
-	//
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	Redundancy int32 `json:"redundancy,omitempty"`
 	// MaxClientsPerReflector is the greatest number of clients that one reflector
 	// serves. Left out, it is 2000 where reflectors are dedicated nodes, and 500 where
 	// they run workloads as well.
-	//
 	// +kubebuilder:validation:Minimum=1
 	MaxClientsPerReflector int32 `json:"maxClientsPerReflector,omitempty"`
 	// MaxPathsPerPrefix is the greatest number of paths to one client's prefix that a
 	// node may get to hold. A topology that makes more is refused.
-	//
 	// +kubebuilder:default=64
 	// +kubebuilder:validation:Minimum=1
 	MaxPathsPerPrefix int32 `json:"maxPathsPerPrefix,omitempty"`
@@ -60,13 +54,11 @@ type TopologySpec struct {
 	// one rack have the same reflectors. Left out, zones are the racks; where they are
 	// too few or too large, rrpool makes racks by size and labels clients with
 	// rrpool.io/rack.
-	//
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes and removes the labels rrpool.io/rack and rrpool.io/pool itself: leave the field out, or give the key of a label of yours"
 	// +kubebuilder:validation:XValidation:rule="self == '' || (self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253)",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
 	RackLabel string `json:"rackLabel,omitempty"`
 	// ZoneLabel is the key of the node label whose value is the node's zone.
-	//
 	// +kubebuilder:default=topology.kubernetes.io/zone
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes the labels rrpool.io/rack and rrpool.io/pool itself, for other ends: give another key"
@@ -80,7 +72,6 @@ type BGPSpec struct {
 	// be one of Kubernetes' own, such as node-role.kubernetes.io/worker. One of
 	// node-restriction.kubernetes.io is out of reach of kubelets: no node can then give
 	// itself the role.
-	//
 	// +kubebuilder:default=rrpool.io/route-reflector
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') || self.startsWith('node-restriction.kubernetes.io/')",message="labels of kubernetes.io and k8s.io have a meaning for Kubernetes, which rrpool must not change: give another key, or one of node-restriction.kubernetes.io"
@@ -92,7 +83,15 @@ type BGPSpec struct {
 	// calico-node's own namespace (kube-system, or calico-system under the
 	// operator), and calico-node's service account must be allowed to get it.
 	// Left out, the sessions get the password of the mesh where that has one.
-	//
 	// +kubebuilder:default={}
 	PasswordSecretRef SecretKeyRef `json:"passwordSecretRef,omitzero"`
 }
+
+// How many clients a reflector serves where spec.topology.maxClientsPerReflector is left
+// out. Measured with one BIRD that comes up while all of them wait: docs/capacity.md.
+const (
+	// MaxClientsDedicated is for nodes that do nothing but reflect.
+	MaxClientsDedicated = 2000
+	// MaxClientsShared is for nodes that run workloads as well.
+	MaxClientsShared = 500
+)

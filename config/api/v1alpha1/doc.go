@@ -18,7 +18,7 @@ var GroupVersion = schema.GroupVersion{Group: "rrpool.io", Version: "v1alpha1"}
 
 // AddToScheme registers the types of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &RouteReflectorPool{}, &RouteReflectorPoolList{})
+	s.AddKnownTypes(GroupVersion, &RouteReflectorPool{}, &RouteReflectorPoolList{}, &ClusterPeering{}, &ClusterPeeringList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

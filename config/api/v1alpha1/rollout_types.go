@@ -1,11 +1,8 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Gate is the kind of proof a step waits for.
-//
 // +kubebuilder:validation:Enum=Sessions;Timer
 type Gate string
 
@@ -23,31 +20,26 @@ type RolloutSpec struct {
 	// Gate is the proof that a step waits for: Sessions observes BGP sessions
 	// through CalicoNodeStatus; Timer waits for fixed times instead, where the
 	// node status reporter does not exist.
-	//
 	// +kubebuilder:default=Sessions
 	Gate Gate `json:"gate,omitempty"`
 	// SessionTimeout is how long sessions may take before the step is reported as
 	// stuck. Nothing is undone, and nothing is removed.
-	//
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a positive duration, such as 90s or 1m30s"
 	SessionTimeout metav1.Duration `json:"sessionTimeout,omitzero"`
 	// NotReadyGrace is how long a reflector may be NotReady before it is replaced.
-	//
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a positive duration, such as 90s or 1m30s"
 	NotReadyGrace metav1.Duration `json:"notReadyGrace,omitzero"`
 	// SafetyNet says when the mesh is switched on because too few reflectors serve.
-	//
 	// +kubebuilder:default={}
 	SafetyNet SafetyNetSpec `json:"safetyNet,omitzero"`
 	// RemovalDelay is the least time between a replacement's sessions being
 	// Established and the old reflector's removal.
-	//
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -59,14 +51,12 @@ type RolloutSpec struct {
 type SafetyNetSpec struct {
 	// MinServing is the number of serving reflectors below which the mesh comes
 	// back on. Where fewer than that are wanted at all, it is that number.
-	//
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=25
 	MinServing int32 `json:"minServing,omitempty"`
 	// After is how long that must have been so. Once none serves, nothing is
 	// waited for, and while a single one serves, at most 5 seconds.
-	//
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

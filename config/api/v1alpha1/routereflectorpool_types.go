@@ -1,8 +1,6 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // SingletonName is the only name a RouteReflectorPool may have.
 const SingletonName = "default"
@@ -30,7 +28,6 @@ const Finalizer = "rrpool.io/restore-mesh"
 // The two rules that compare with the old object read status.pool. An update of
 // the spec cannot change the status, so what they read is what the controller
 // reported last.
-//
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=rrp,categories=rrpool
@@ -50,7 +47,6 @@ type RouteReflectorPool struct {
 
 	// Spec is what the user wants. Left out, it is all defaults: the cluster
 	// moves onto route reflectors.
-	//
 	// +kubebuilder:default={}
 	Spec RouteReflectorPoolSpec `json:"spec,omitzero"`
 	// Status is what the controller observed last.
@@ -58,7 +54,6 @@ type RouteReflectorPool struct {
 }
 
 // RouteReflectorPoolList is a list of RouteReflectorPool.
-//
 // +kubebuilder:object:root=true
 type RouteReflectorPoolList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -68,7 +63,6 @@ type RouteReflectorPoolList struct {
 }
 
 // Mode says how routes are to be distributed.
-//
 // +kubebuilder:validation:Enum=RouteReflector;FullMesh;Paused
 type Mode string
 
@@ -83,34 +77,27 @@ const (
 )
 
 // RouteReflectorPoolSpec is what the user wants.
-//
 // +kubebuilder:validation:XValidation:rule="!has(self.topology) || !has(self.topology.rackLabel) || self.topology.rackLabel != self.bgp.nodeLabel",message="spec.topology.rackLabel must differ from spec.bgp.nodeLabel, which tells route reflectors from clients: give the key of another label, or leave the field out",fieldPath=".topology.rackLabel"
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider.type != 'ExistingNodes' || self.topology.type in ['Single', 'Auto']",message="spec.topology.type must be Single or Auto while spec.provider.type is ExistingNodes: the others need nodes that do nothing but reflect (provider IKS)",fieldPath=".topology.type"
 type RouteReflectorPoolSpec struct {
 	// Mode says where the cluster is to go. RouteReflector moves it onto route
 	// reflectors and keeps it there. FullMesh takes it back to the node-to-node
 	// mesh. Paused observes and reports, and changes nothing.
-	//
 	// +kubebuilder:default=RouteReflector
 	Mode Mode `json:"mode,omitempty"`
 	// Provider says where the nodes that become route reflectors come from.
-	//
 	// +kubebuilder:default={}
 	Provider ProviderSpec `json:"provider,omitzero"`
 	// Sizing says how many route reflectors the cluster gets.
-	//
 	// +kubebuilder:default={}
 	Sizing SizingSpec `json:"sizing,omitzero"`
 	// Topology says how reflectors and clients are arranged.
-	//
 	// +kubebuilder:default={}
 	Topology TopologySpec `json:"topology,omitzero"`
 	// BGP holds what is written to nodes and sessions.
-	//
 	// +kubebuilder:default={}
 	BGP BGPSpec `json:"bgp,omitzero"`
 	// Rollout tunes how carefully changes are made.
-	//
 	// +kubebuilder:default={}
 	Rollout RolloutSpec `json:"rollout,omitzero"`
 }

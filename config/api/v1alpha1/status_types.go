@@ -1,8 +1,6 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Condition types of a RouteReflectorPool, in the order they are reported.
 const (
@@ -27,7 +25,6 @@ type RouteReflectorPoolStatus struct {
 	// Conditions, Ready first, then ProviderReady, ReflectorsEstablished,
 	// MeshDisabled, Progressing and Degraded. They are Unknown while the cluster
 	// cannot be observed.
-	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -40,19 +37,16 @@ type RouteReflectorPoolStatus struct {
 	// existing-nodes while any existing node carries the label rrpool.io/pool;
 	// empty while there is none. While it is set, spec.provider.type and
 	// spec.provider.iks.poolName cannot be changed.
-	//
 	// +kubebuilder:validation:MaxLength=64
 	Pool string `json:"pool,omitempty"`
 	// Nodes counts the Ready nodes that speak BGP and are not in a dedicated pool.
 	// Existing nodes that reflect count, as they run workloads too.
 	Nodes int32 `json:"nodes,omitempty"`
 	// Zones is the state of the pool in each zone, sorted by name.
-	//
 	// +listType=map
 	// +listMapKey=name
 	Zones []ZoneStatus `json:"zones,omitempty"`
 	// Reflectors are the route reflectors and their sessions, sorted by node.
-	//
 	// +listType=map
 	// +listMapKey=node
 	Reflectors []ReflectorStatus `json:"reflectors,omitempty"`
@@ -97,7 +91,6 @@ type StepStatus struct {
 	// Since is when the step of that name began.
 	Since metav1.Time `json:"since,omitzero"`
 	// WaitingFor names what is missing before the next step, the first few of it.
-	//
 	// +listType=atomic
 	WaitingFor []string `json:"waitingFor,omitempty"`
 }

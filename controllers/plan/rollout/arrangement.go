@@ -130,13 +130,10 @@ func (v *view) scoped(layout topology.Layout) []plan.Peer {
 	return layout.Peers
 }
 
-// slot is where a reflector belongs, and its cluster ID. Without an arrangement all have the same.
+// slot is where a reflector belongs, and its cluster ID, in mode RouteReflector. Without an arrangement all have the same.
 func (v *view) slot(n plan.Node) (name, id string) {
-	switch {
-	case !v.arranged():
+	if !v.arranged() {
 		return "", v.d.ClusterID
-	case v.d.Mode != v1alpha1.ModeRouteReflector:
-		return n.Slot, n.ClusterID
 	}
 	s := v.arrangement.slots[n.Name]
 	return s.Name, s.ClusterID

@@ -17,9 +17,6 @@ func (w *world) stopCalicoNode(name string, evicted bool) {
 	w.nodes[name].alive, w.nodes[name].evicted = false, evicted
 }
 
-// startCalicoNode starts it again.
-func (w *world) startCalicoNode(name string) { w.nodes[name].alive, w.nodes[name].joined = true, w.now }
-
 // step lets a second pass, with the manager.
 func (w *world) step() {
 	w.tick()
@@ -101,8 +98,7 @@ var meanwhile = map[string]func(*world, func()){
 // pods shows that is "evicted", "not Ready", or "unseen".
 func goFromAll(t *testing.T, what string, change func(*world, func()), crowd int, pods string, most time.Duration) {
 	t.Helper()
-	w := newWorld(uint64(len(what)), 6, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(uint64(len(what)), 6, 3))
 	w.podsUnseen, w.crowd = pods == "unseen", crowd
 	for range 60 + w.rnd.IntN(60) {
 		w.step()
@@ -124,16 +120,7 @@ func goFromAll(t *testing.T, what string, change func(*world, func()), crowd int
 		w.step()
 	}
 	if crowd == 0 && on {
-		w.requireAllRoutes(t)
-	}
-}
-
-func (w *world) requireAllRoutes(t *testing.T) {
-	t.Helper()
-	for _, a := range w.clients() {
-		for _, b := range w.clients() {
-			require.True(t, a == b || w.reaches(a, b), "%s has no route to %s", b.Name, a.Name)
-		}
+		require.Empty(t, w.apart(hasPods))
 	}
 }
 
@@ -158,8 +145,7 @@ func TestTheMeshIsBackInTimeWhenCalicoNodeGoesFromAllReflectors(t *testing.T) {
 
 func TestTheMeshIsBackInTimeWithOtherReflectorsToo(t *testing.T) {
 	t.Run("existing nodes", func(t *testing.T) {
-		w := newInPlaceWorld(1, 7, 1, 3)
-		require.Empty(t, w.settle())
+		w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 		for _, r := range w.reflectors() {
 			w.stopCalicoNode(r.Name, true)
 		}
@@ -167,9 +153,7 @@ func TestTheMeshIsBackInTimeWithOtherReflectorsToo(t *testing.T) {
 		require.True(t, on, w.story())
 	})
 	t.Run("a rack of a Hierarchy", func(t *testing.T) {
-		w := newWorld(1, 12, 3)
-		require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
-		require.Empty(t, w.settle())
+		w := arrangedAs(t, newWorld(1, 12, 3), v1alpha1.TopologyHierarchy, 2, 3)
 		rack := w.reflectors()[0].ClusterID
 		for _, r := range w.reflectors() {
 			if r.ClusterID == rack {
@@ -199,7 +183,7 @@ func TestARollingRestartOfCalicoNodeLeavesTheMeshOff(t *testing.T) {
 				w.stopCalicoNode(r.Name, false)
 				for i := range takes + pause + 1 { // it is Ready, and then the next is restarted
 					if i == takes {
-						w.startCalicoNode(r.Name)
+						w.birdBack(r.Name)
 					}
 					w.step()
 					require.False(t, w.bgp.MeshOn(), w.story())
@@ -224,7 +208,7 @@ func TestOneThatCrashesAgainAndAgainIsNotWaitedFor(t *testing.T) {
 		case 0:
 			w.stopCalicoNode(r, false)
 		case 38:
-			w.startCalicoNode(r)
+			w.birdBack(r)
 		}
 		w.step()
 	}
@@ -234,8 +218,7 @@ func TestOneThatCrashesAgainAndAgainIsNotWaitedFor(t *testing.T) {
 // Felix is not Ready where Typha is gone, and BIRD runs all the same. A reporter that
 // answers is believed, and asked ever more seldom.
 func TestAPodThatIsNotReadyButReportsServes(t *testing.T) {
-	w := newWorld(1, 6, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(1, 6, 3))
 	w.step()
 	w.writes = 0
 	steps := map[string]bool{}
@@ -258,14 +241,6 @@ func TestAPodThatIsNotReadyButReportsServes(t *testing.T) {
 func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	w, o := migrated(t)
 	gone := plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: w.now.Add(-time.Hour)}
-	at := func(name string) *plan.Node {
-		for i := range o.Nodes {
-			if o.Nodes[i].Name == name {
-				return &o.Nodes[i]
-			}
-		}
-		return nil
-	}
 	asks := func(s rollout.Step) (out []string) {
 		for _, a := range s.Actions {
 			if r, ok := a.(plan.RefreshStatus); ok {
@@ -276,7 +251,7 @@ func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	}
 	rs := w.reflectors()
 	for _, r := range rs {
-		at(r.Name).CalicoNode = gone
+		nodeOf(&o, r.Name).CalicoNode = gone
 	}
 	s := w.next(o)
 	require.Len(t, asks(s), 3, "the reports are older than that")

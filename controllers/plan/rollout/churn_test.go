@@ -21,7 +21,7 @@ func (w *world) calm(seconds, within int) string {
 		before := w.apart(func(*machine) bool { return true })
 		// While nodes render a change, one that returns may lose what it has just got, and no manager can know it.
 		if c := w.nodes["client-02"]; c != nil && w.churn > 0 && w.now.Unix()%45 == 0 && w.now.Sub(w.wroteAt) > 8*time.Second {
-			w.setAlive(c.Name, !c.alive)
+			w.setAlive(!c.alive, c)
 		}
 		w.tick()
 		w.deploy()
@@ -65,13 +65,9 @@ func (w *world) asWanted(s *rollout.Step) bool {
 func TestWithNodesThatComeAndGoEveryStepIsTaken(t *testing.T) {
 	netActed := func(w *world) {
 		all := w.reflectors()
-		for _, r := range all {
-			w.setAlive(r.Name, false)
-		}
+		w.setAlive(false, all...)
 		w.runUnchecked(120)
-		for _, r := range all {
-			w.setAlive(r.Name, true)
-		}
+		w.setAlive(true, all...)
 		w.runUnchecked(60)
 	}
 	shrinks := func(w *world) { w.d.Pool.SizePerZone--; w.nextLook = w.now }
@@ -90,7 +86,7 @@ func TestWithNodesThatComeAndGoEveryStepIsTaken(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, Timer %t", name, timer), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(1, tc.clients, 3)
-				w.d.Timer, w.d.Pool.SizePerZone, w.stamps = timer, 2, true
+				w.d.Timer, w.d.Pool.SizePerZone = timer, 2
 				require.Empty(t, w.settle())
 				w.churn = time.Duration(tc.every) * time.Second
 				w.runUnchecked(300)
@@ -112,7 +108,6 @@ func TestBetweenTwoDisturbancesTheClusterGetsWhereItShouldBe(t *testing.T) {
 			// A new zone would get reflectors that leave with their nodes, again and again.
 			e.names = slices.DeleteFunc(e.names, func(name string) bool { return name == "zone comes" })
 		}
-		w.stamps = true
 		w.hold(t, w.settle())
 		w.churn = time.Duration(rapid.SampledFrom([]int{60, 120, 290}).Draw(t, "churn")) * time.Second
 		w.suffer(t, e, func(int) string {

@@ -16,7 +16,6 @@ func TestNothingIsWrittenForEver(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawInPlaceWorld(t, rapid.IntRange(3, 8), rapid.IntRange(0, 1))
-		w.stamps = true
 		w.d.Timer = rapid.IntRange(0, 5).Draw(t, "timer") == 0
 		w.d.Promotion = promotions.Draw(t, "promotion")
 		w.suffer(t, inPlaceEvents(true), func(seconds int) string {
@@ -53,8 +52,7 @@ func (w *world) writesIn(seconds int) map[string]int {
 
 // The control: at rest nothing is counted, and what is written is.
 func TestWritesAreCounted(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 	require.Empty(t, w.writesIn(600))
 	w.nodes["node-02"].RoleLabel = false
 	w.changed()

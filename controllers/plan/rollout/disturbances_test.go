@@ -41,13 +41,11 @@ var disturbances = map[string]func(w *world, i int){
 	},
 	"reflector dies": func(w *world, _ int) {
 		if rs := w.reflectors(); len(rs) > 2 && w.intact() {
-			w.setAlive(rs[0].Name, false)
+			w.setAlive(false, rs[0])
 		}
 	},
 	"dead return": func(w *world, _ int) {
-		for _, m := range w.sorted() {
-			w.setAlive(m.Name, true)
-		}
+		w.setAlive(true, w.sorted()...)
 	},
 	"client joins": func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
 	"client leaves": func(w *world, _ int) {
@@ -75,24 +73,21 @@ var disturbances = map[string]func(w *world, i int){
 			}
 		}
 	},
-	"workers outdated": func(w *world, _ int) {
+	"workers outdated": set(func(w *world, _ int) {
 		for i := range w.pool.Workers {
 			w.pool.Workers[i].Outdated = true
 		}
-		w.nextLook = w.now
-	},
-	"another flavor": func(w *world, _ int) {
+	}),
+	"another flavor": set(func(w *world, _ int) {
 		for i := range w.pool.Workers {
 			w.pool.Workers[i].Outdated, w.pool.Workers[i].Former = true, true
 		}
-		w.nextLook = w.now
-	},
+	}),
 	"back to the mesh": func(w *world, _ int) { w.d.Mode = v1alpha1.ModeFullMesh; w.nextLook = w.now },
 	"onto reflectors":  func(w *world, _ int) { w.d.Mode = v1alpha1.ModeRouteReflector; w.nextLook = w.now },
-	"password added": func(w *world, i int) {
+	"password added": set(func(w *world, i int) {
 		w.d.Password = &plan.SecretRef{Name: fmt.Sprintf("secret-%d", i), Key: "password"}
-		w.nextLook = w.now
-	},
+	}),
 	"node label": func(w *world, i int) { w.relabel([]string{label, "rrpool.io/other"}[i%2]) },
 	// With the mesh on, the label alone restarts the node's sessions: the person's
 	// doing, before anybody could prevent it.

@@ -91,12 +91,10 @@ func (w *world) fail(i int) string {
 		m := all[w.rnd.IntN(len(all))]
 		switch kind := w.rnd.IntN(5); {
 		case kind == 4:
-			for _, r := range w.reflectors()[min(w.rnd.IntN(2), len(w.reflectors())):] {
-				w.setAlive(r.Name, false)
-			}
+			w.setAlive(false, w.reflectors()[min(w.rnd.IntN(2), len(w.reflectors())):]...)
 			what = append(what, "all reflectors but one fail, or all")
 		case kind == 0:
-			w.setAlive(m.Name, false)
+			w.setAlive(false, m)
 			what = append(what, m.Name+" fails")
 		case kind == 1 && len(all) > 6:
 			w.drop(m)
@@ -106,9 +104,7 @@ func (w *world) fail(i int) string {
 			w.addNode(name, w.d.Pool.Zones[w.rnd.IntN(len(w.d.Pool.Zones))], false)
 			what = append(what, name+" comes")
 		default:
-			for _, dead := range all {
-				w.setAlive(dead.Name, true)
-			}
+			w.setAlive(true, all...)
 			what = append(what, "all return")
 		}
 	}

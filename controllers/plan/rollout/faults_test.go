@@ -38,7 +38,7 @@ var faults = map[string]func(w *world, i int){
 	"candidate dies": func(w *world, _ int) {
 		for _, m := range w.sorted() {
 			if m.Pooled && !m.RoleLabel && w.intact() {
-				w.setAlive(m.Name, false)
+				w.setAlive(false, m)
 				return
 			}
 		}

@@ -54,21 +54,14 @@ func (g *gate) takeOver(all, left time.Duration) {
 }
 
 // in asks to look again after d.
-func (g *gate) in(d time.Duration) {
-	if g.again == 0 || d < g.again {
-		g.again = d
-	}
-}
+func (g *gate) in(d time.Duration) { g.again = sooner(g.again, d) }
 
 // step turns a closed gate into the step that waits for it.
 func (g *gate) step(name, reason string) *Step {
 	slices.Sort(g.waiting)
 	s := &Step{
-		Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: poll, Watch: g.watch, Proven: g.proven,
-		Awaits: AwaitsSessions, Timeout: g.least,
-	}
-	if g.again > 0 && g.again < poll {
-		s.Again = g.again
+		Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: sooner(poll, g.again), Watch: g.watch,
+		Proven: g.proven, Awaits: AwaitsSessions, Timeout: g.least,
 	}
 	for _, n := range g.refresh {
 		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
@@ -154,7 +147,7 @@ func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
 func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, least time.Duration) {
 	v.inReport(g, r.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
 		for _, p := range peers {
-			if usable(p) && !p.HoldsRole() && len(common(r, p)) < len(p.Addresses) {
+			if usable(p) && !p.HoldsRole() && len(plan.Common(r, p)) < len(p.Addresses) {
 				g.wait("%s to have every address family of %s", r.Name, p.Name)
 			}
 		}
@@ -215,7 +208,7 @@ func (v *view) sessionsUp(
 	}
 	var since []time.Time
 	for _, p := range peers {
-		addrs := common(self, p)
+		addrs := plan.Common(self, p)
 		if len(addrs) == 0 {
 			g.wait("%s and %s to have an address family in common", self.Name, p.Name)
 		}
@@ -268,17 +261,6 @@ func (v *view) prove(g *gate, st plan.Status, settled, after time.Time) {
 		g.wait("the sessions of %s to settle", st.Node)
 		g.in(settled.Sub(v.now))
 	}
-}
-
-// common gives the addresses of b in the families that a has too.
-func common(a, b plan.Node) []netip.Addr {
-	var out []netip.Addr
-	for _, addr := range b.Addresses {
-		if slices.ContainsFunc(a.Addresses, func(x netip.Addr) bool { return x.Is4() == addr.Is4() }) {
-			out = append(out, addr)
-		}
-	}
-	return out
 }
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

@@ -73,17 +73,15 @@ func growPool(v *view) *Step {
 	}
 	want := v.pool
 	want.Retire, want.Replace = nil, v.failed()
-	s := &Step{Name: "EnsurePool", Reason: v.poolLacks(want.Replace), Again: poolPoll, Awaits: AwaitsWorkers}
-	switch {
-	case s.Reason != "": // the cloud still has to be asked for something
-		s.Actions = []plan.Action{plan.EnsurePool{Want: want}}
-	case !v.ready():
+	s := ensure("EnsurePool", v.poolLacks(want.Replace), want)
+	if s.Reason == "" { // there is nothing to ask the cloud for
+		if v.ready() {
+			return nil
+		}
 		if another := substitute(v); another != nil && len(another.Actions) > 0 {
 			return another // a reflector that is away is no reason to let another one go without
 		}
-		s.Reason = fmt.Sprintf("%d of %d dedicated nodes are Ready", len(filter(v.wanted, usable)), v.total)
-	default:
-		return nil
+		s.Reason, s.Actions = fmt.Sprintf("%d of %d dedicated nodes are Ready", len(filter(v.wanted, usable)), v.total), nil
 	}
 	s.WaitingFor = v.missingNodes()
 	return s

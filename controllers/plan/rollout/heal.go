@@ -48,15 +48,11 @@ func (v *view) servingFor(reflectors []plan.Node, least int) int {
 	return v.depthAmong(reflectors, least, func(plan.Node) bool { return true })
 }
 
-// comesBack: what is missing comes back as soon without the mesh.
+// comesBack: what is missing comes back as soon without the mesh. A calico-node is Ready again; or the reflectors serve
+// as they should all those that any BGPPeer gives sessions, and the others have lost theirs to an edit, which is repaired.
 func (v *view) comesBack(reflectors []plan.Node, least int) bool {
-	return v.driftOnly(reflectors, least) || slices.ContainsFunc(v.current, v.returning)
-}
-
-// driftOnly: the reflectors serve as they should all those that any BGPPeer gives sessions. The others have lost
-// theirs to an edit, and get them back as soon by its repair as by the mesh.
-func (v *view) driftOnly(reflectors []plan.Node, least int) bool {
-	return v.arranged() && v.depthAmong(reflectors, least, func(n plan.Node) bool { return v.arrangement.now.Sessions(n.Name) > 0 }) >= least
+	peered := func(n plan.Node) bool { return v.arrangement.now.Sessions(n.Name) > 0 }
+	return v.arranged() && v.depthAmong(reflectors, least, peered) >= least || slices.ContainsFunc(v.current, v.returning)
 }
 
 func (v *view) shortage(serving int) string {

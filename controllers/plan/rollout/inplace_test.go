@@ -52,7 +52,7 @@ func TestInPlaceNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawInPlaceWorld(t, rapid.IntRange(4, 8), rapid.IntRange(0, 1))
-		w.stamps, w.regular = true, rapid.Bool().Draw(t, "regular")
+		w.regular = rapid.Bool().Draw(t, "regular")
 		w.d.Timer = rapid.IntRange(0, 5).Draw(t, "timer") == 0
 		if rapid.Bool().Draw(t, "settled") {
 			if v := w.settle(); !strings.HasPrefix(v, unsettled) { // four nodes in three zones may wait for a fifth

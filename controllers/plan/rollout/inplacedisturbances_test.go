@@ -9,17 +9,12 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// busyDisturbances are the same where reflectors are ordinary nodes, with cordons,
+// inPlaceDisturbances are the same where reflectors are ordinary nodes, with cordons,
 // selectors and all else that makes them eligible or not.
 var inPlaceDisturbances = map[string]func(w *world, i int){
-	"crash":            disturbances["crash"],
-	"crash in a step":  disturbances["crash in a step"],
-	"mesh switched on": disturbances["mesh switched on"],
-	"label removed":    byHand(func(m *machine) { m.RoleLabel = false }),
-	"ID removed":       byHand(func(m *machine) { m.ClusterID = "" }),
-	"reflector dies":   disturbances["reflector dies"],
-	"dead return":      disturbances["dead return"],
-	"node joins":       func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
+	"label removed": byHand(func(m *machine) { m.RoleLabel = false }),
+	"ID removed":    byHand(func(m *machine) { m.ClusterID = "" }),
+	"node joins":    func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
 	"node leaves": func(w *world, _ int) {
 		for _, m := range w.sorted() {
 			if len(w.nodes) > 5 && !m.RoleLabel {
@@ -28,11 +23,6 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 			}
 		}
 	},
-	"grow":             disturbances["grow"],
-	"shrink":           disturbances["shrink"],
-	"back to the mesh": disturbances["back to the mesh"],
-	"node label":       disturbances["node label"],
-	"onto reflectors":  disturbances["onto reflectors"],
 	"reflector cordoned": func(w *world, i int) {
 		if rs := w.reflectors(); len(rs) > 0 {
 			m := rs[i%len(rs)]
@@ -48,10 +38,9 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 		}
 		w.nextLook = w.now
 	},
-	"promotion changes": func(w *world, i int) {
+	"promotion changes": set(func(w *world, i int) {
 		w.d.Promotion = []v1alpha1.Promotion{v1alpha1.PromotionDrain, v1alpha1.PromotionCordon, v1alpha1.PromotionStaged}[i%3]
-		w.nextLook = w.now
-	},
+	}),
 	"reflector deleted": func(w *world, i int) {
 		if rs := w.reflectors(); len(rs) > 2 && w.intact() && len(w.nodes) > 5 {
 			w.removeNode(rs[i%len(rs)].Name)
@@ -69,7 +58,7 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 		}
 		for _, m := range w.sorted() {
 			if m.Zone == zone {
-				w.setAlive(m.Name, false)
+				w.setAlive(false, m)
 			}
 		}
 	},
@@ -95,6 +84,15 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 			w.nextLook = w.now
 		}
 	},
+}
+
+func init() {
+	for _, name := range []string{
+		"crash", "crash in a step", "mesh switched on", "reflector dies", "dead return",
+		"grow", "shrink", "back to the mesh", "node label", "onto reflectors",
+	} {
+		inPlaceDisturbances[name] = disturbances[name]
+	}
 }
 
 // byHand takes something from a reflector. Others carry its routes if it

@@ -71,8 +71,7 @@ func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
 
 // A cordon of ours ends when the node serves in its new role, or when it fails meanwhile.
 func TestWhenACordonOfOursEnds(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 	o := w.observe()
 	n, uncordon := &o.Nodes[1], plan.UncordonNode{Node: "node-02"}
 	n.Cordoned, n.CordonedByUs, n.CordonMark = true, true, true
@@ -86,19 +85,14 @@ func TestWhenACordonOfOursEnds(t *testing.T) {
 }
 
 func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 3)
-	require.Empty(t, w.settle())
-	o := w.observe()
-	o.Nodes[3].CordonMark = true // a person has uncordoned it since
-	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
-	w.d.Mode = v1alpha1.ModeFullMesh
-	for w.next(w.observe()).Name != rollout.Steady {
-		w.tick()
-		w.manage(-1)
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
+		w := newInPlaceWorld(1, 7, 1, 3)
+		w.d.Mode = mode
+		require.Empty(t, w.settle())
+		o := w.observe()
+		o.Nodes[3].CordonMark = true // a person has uncordoned it since
+		require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
 	}
-	o = w.observe()
-	o.Nodes[3].CordonMark = true
-	require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
 }
 
 // Node-06 is not Ready. Whether its host is cut off, or only its kubelet is down,
@@ -125,22 +119,14 @@ func TestANodeThatIsNotReadyIsWaitedForWhileItMayBeAlive(t *testing.T) {
 		"nobody has it":                               {edit: down(80*time.Second, "node-01", "node-02", "node-03", "node-05"), goes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 1, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 			w.nodes["node-02"].Cordoned = true
 			o := w.until(t, "RemoveReflector")
-			for i := range o.Nodes {
-				if o.Nodes[i].Name == silent {
-					o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.now.Add(-2*time.Minute)
-				}
-			}
+			n := nodeOf(&o, silent)
+			n.Ready, n.ReadyChanged = false, w.now.Add(-2*time.Minute)
 			tc.edit(w, &o)
 			s := w.next(o)
-			if tc.goes {
-				require.Contains(t, s.Actions, plan.ClearReflector{Node: "node-02"}, "%s %v", s.Reason, s.WaitingFor)
-			} else {
-				require.NotContains(t, s.Actions, plan.ClearReflector{Node: "node-02"}, s.Reason)
-			}
+			require.Equal(t, tc.goes, slices.Contains(s.Actions, plan.Action(plan.ClearReflector{Node: "node-02"})), "%s %v", s.Reason, s.WaitingFor)
 		})
 	}
 }

@@ -34,8 +34,7 @@ func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 		"none on the last in the order of peering":         {"node-03", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 0, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
 			w.nodes[tc.node].ClusterID = tc.id
 			w.asleep = w.now.Add(100 * time.Second) // too late to put it back before anybody has rendered it
 			w.excused[tc.node] = w.now.Add(60 * time.Second)
@@ -49,8 +48,7 @@ func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 }
 
 func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 0, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
 	for _, m := range w.sorted() {
 		m.Cordoned = true
 	}
@@ -62,8 +60,7 @@ func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
 func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
 	dead := func(t *testing.T) *world {
 		t.Helper()
-		w := newInPlaceWorld(1, 7, 0, 3)
-		require.Empty(t, w.settle())
+		w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
 		w.birdDies("node-01")
 		return w
 	}
@@ -77,8 +74,8 @@ func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
 	t.Run("not those who replace the others", func(t *testing.T) {
 		w := dead(t)
 		w.runUnchecked(120)
-		w.setAlive("node-02", false)
-		w.setAlive("node-03", false)
+		w.setAlive(false, w.nodes["node-02"])
+		w.setAlive(false, w.nodes["node-03"])
 		w.runUnchecked(1800)
 		serving := 0
 		for _, r := range w.reflectors() {
@@ -103,7 +100,7 @@ func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
 		w.step()
 		left = slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Pooled })
 	}
-	w.setAlive(left[0].Name, false)
+	w.setAlive(false, left[0])
 	w.runUnchecked(1800)
 	require.Empty(t, w.reflectors(), "the fourth fails when the others have been chosen: %s", w.story())
 }
@@ -111,8 +108,7 @@ func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
 // A node is cordoned to give its role back. Then nobody is left to replace it, so it
 // serves on, and must not stay cordoned for that.
 func TestNoCordonIsLeftOnAReflectorThatStays(t *testing.T) {
-	w := newInPlaceWorld(1, 6, 0, 1)
-	require.Empty(t, w.settle())
+	w := atRest(t, newInPlaceWorld(1, 6, 0, 1))
 	w.d.Promotion, w.pdb = v1alpha1.PromotionDrain, true
 	w.nodes["node-04"].pods = 0 // the substitute need not be drained
 	w.nodes["node-01"].Leaving = true
@@ -157,7 +153,7 @@ func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
 			}
 			for _, m := range w.sorted() {
 				if m.Zone == "zone-3" {
-					w.setAlive(m.Name, false)
+					w.setAlive(false, m)
 				}
 			}
 			if w.d.Dedicated {
@@ -177,8 +173,7 @@ func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
 func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
 	for name, meshOn := range map[string]bool{"the mesh is off": false, "the mesh is on": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 5, 0, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 5, 0, 3))
 			if meshOn {
 				w.bgp.Mesh.Enabled = &meshOn
 			}
@@ -232,8 +227,7 @@ func TestTheCheapestReflectorLeavesLast(t *testing.T) {
 		"the one without pods is another than it": func(w *world) { w.nodes["node-01"].pods, w.nodes["node-03"].pods = 10, 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 1, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 			change(w)
 			w.changed()
 			w.runUnchecked(200)
@@ -241,7 +235,7 @@ func TestTheCheapestReflectorLeavesLast(t *testing.T) {
 			w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
 			for range 900 {
 				w.runUnchecked(1)
-				require.Empty(t, w.apart(func(m *machine) bool { return m.pods > 0 }), w.story())
+				require.Empty(t, w.apart(hasPods), w.story())
 			}
 			require.Empty(t, w.reflectors(), w.story())
 		})

@@ -72,8 +72,7 @@ func TestAMissingPeeringIsPutBackWhateverElseWaits(t *testing.T) {
 	const sessionName = "rrpool.node-01.node-02.v4"
 	for name, hinder := range problems {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 1, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 			delete(w.peers, sessionName)
 			o := w.observe()
 			hinder(w, &o)
@@ -105,7 +104,7 @@ func TestABlockedDrainDoesNotKeepSilentReflectorsFromBeingAsked(t *testing.T) {
 	w.regular = true
 	require.Empty(t, w.settle())
 	w.pdb, w.d.Promotion = true, v1alpha1.PromotionDrain
-	w.setAlive("node-03", false)
+	w.setAlive(false, w.nodes["node-03"])
 	require.Empty(t, w.run(300))
 	require.Equal(t, "DrainNode", w.next(w.observe()).Name, "the control")
 	for _, r := range w.reflectors() {
@@ -136,9 +135,8 @@ func TestABlockedDrainDoesNotKeepStrayPeerings(t *testing.T) {
 
 // The very second in which the grace ends must not be the one in which nobody looks.
 func TestTheGraceForAReflectorEndsWhenItSaysSo(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 0, 3)
-	require.Empty(t, w.settle())
-	w.setAlive("node-02", false)
+	w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
+	w.setAlive(false, w.nodes["node-02"])
 	for early, why := range map[time.Duration]string{time.Second: "the control", 0: "on the second"} {
 		s := rollout.Next(w.observe(), w.d, w.now.Add(w.d.NotReadyGrace-early))
 		require.True(t, s.Again > 0 || len(s.Actions) > 0, "%s: %s, and nobody looks again", why, s.Name)

@@ -275,9 +275,9 @@ func (w *world) deploy() {
 // narrate keeps an entry for each step that is not just the one before, waiting for less.
 func (w *world) narrate(s rollout.Step) {
 	line := s.Name + ": " + s.Reason
-	at := ""
-	if w.stamps {
-		at = w.now.Format("04:05 ")
+	at := w.now.Format("04:05 ")
+	if w.unstamped {
+		at = ""
 	}
 	for _, a := range s.Actions {
 		if _, asks := a.(plan.RefreshStatus); !asks {

@@ -269,7 +269,7 @@ func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
 func (v *view) learned(g *gate, st plan.Status, c plan.Node) {
 	for prefix, senders := range v.senders(st, c) {
 		for _, rr := range v.passing(prefix, c) {
-			if !senders.HasAny(common(c, rr)...) && !v.ofServices(prefix) {
+			if !senders.HasAny(plan.Common(c, rr)...) && !v.ofServices(prefix) {
 				g.wait("%s to learn %s from %s", c.Name, prefix, rr.Name)
 			}
 		}
@@ -310,7 +310,7 @@ func (v *view) unreadyGate(g *gate, st plan.Status, rs []plan.Node) {
 func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Set[netip.Addr] {
 	inCluster := established(st, isMesh)
 	for _, rr := range v.wanted {
-		inCluster.Insert(common(c, rr)...)
+		inCluster.Insert(plan.Common(c, rr)...)
 	}
 	from := map[netip.Prefix]sets.Set[netip.Addr]{}
 	for _, r := range st.Routes {

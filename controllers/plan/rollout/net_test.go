@@ -13,13 +13,15 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-func TestSafetyNet(t *testing.T) {
-	kill := func(w *world, o *rollout.Observed, count int, ago time.Duration) {
-		for i := range count {
-			n := &o.Nodes[len(o.Nodes)-1-i]
-			n.Ready, n.ReadyChanged = false, w.now.Add(-ago)
-		}
+// kill makes so many reflectors ones that are not Ready for that long.
+func kill(w *world, o *rollout.Observed, count int, ago time.Duration) {
+	for i := range count {
+		n := &o.Nodes[len(o.Nodes)-1-i]
+		n.Ready, n.ReadyChanged = false, w.now.Add(-ago)
 	}
+}
+
+func TestSafetyNet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lost int
 		ago  time.Duration
@@ -42,9 +44,8 @@ func TestSafetyNet(t *testing.T) {
 	}
 	t.Run("all BIRDs dead on Ready nodes: mesh on", func(t *testing.T) {
 		w, o := migrated(t)
-		for name, st := range o.Statuses {
-			st.Sessions = nil
-			o.Statuses[name] = st
+		for name := range o.Statuses {
+			editStatus(&o, name, func(st *plan.Status) { st.Sessions = nil })
 		}
 		require.Equal(t, "RestoreMesh", w.next(o).Name)
 	})
@@ -88,24 +89,19 @@ func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lost     int
 		problems []plan.Problem
-		step     string
-		short    bool
 	}{
-		"all serve":                       {0, nil, "RestoreMesh", false},
-		"all serve, something is refused": {0, refusals, "RestoreMesh", false},
-		"none serves":                     {3, nil, "RestoreMesh", true},
-		"none serves, and it is refused":  {3, refusals, "RestoreMesh", true},
+		"all serve":                       {0, nil},
+		"all serve, something is refused": {0, refusals},
+		"none serves":                     {3, nil},
+		"none serves, and it is refused":  {3, refusals},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, o := migrated(t)
 			w.d.Mode, o.Problems = v1alpha1.ModeFullMesh, tc.problems
-			for i := range tc.lost {
-				n := &o.Nodes[len(o.Nodes)-1-i]
-				n.Ready, n.ReadyChanged = false, w.now.Add(-time.Hour)
-			}
+			kill(w, &o, tc.lost, time.Hour)
 			s := w.next(o)
-			require.Equal(t, tc.step, s.Name)
-			require.Equal(t, tc.short, s.Short)
+			require.Equal(t, "RestoreMesh", s.Name)
+			require.Equal(t, tc.lost > 0, s.Short)
 			if o.BGP.Mesh.Enabled, o.BGP.Restored = nil, w.now; tc.problems != nil {
 				require.Equal(t, "UnsupportedCluster", w.next(o).Name, "the mesh is on")
 			}
@@ -115,11 +111,8 @@ func TestTheNetWorksOnTheWayBackToo(t *testing.T) {
 
 func TestTheNetIsQuickerWhenOnlyOneReflectorServes(t *testing.T) {
 	for serving, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second} {
-		w := newInPlaceWorld(1, 7, 1, 3)
-		require.Empty(t, w.settle())
-		for _, r := range w.reflectors()[serving:] {
-			w.setAlive(r.Name, false)
-		}
+		w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
+		w.setAlive(false, w.reflectors()[serving:]...)
 		dead := w.now
 		for w.next(w.observe()).Name != "RestoreMesh" {
 			w.tick()
@@ -139,10 +132,9 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 		}
 	}
 	notReady := func(w *world, o *rollout.Observed, since time.Duration) {
-		for i, n := range o.Nodes {
-			if n.Name == "node-02" || n.Name == "node-03" {
-				o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.now.Add(since)
-			}
+		for _, name := range []string{"node-02", "node-03"} {
+			n := nodeOf(o, name)
+			n.Ready, n.ReadyChanged = false, w.now.Add(since)
 		}
 		w.times.Correct(&o.Cluster, w.now)
 	}
@@ -160,8 +152,7 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newInPlaceWorld(1, 7, 1, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 			w.d.MinServing = tc.least
 			o := w.observe()
 			o.ShortSince = w.now.Add(long)
@@ -182,8 +173,7 @@ func TestManyNewNodesAtOnceAreNoOutage(t *testing.T) {
 				w.addNode(fmt.Sprintf("new-%d", i+1), "zone-1", false)
 			}
 			for range 60 {
-				w.tick()
-				w.manage(-1)
+				w.step()
 				require.False(t, w.bgp.MeshOn(), w.story())
 			}
 		})
@@ -220,7 +210,8 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 	}{
 		"their nodes fail: it comes on once and stays on": {
 			newWorld(1, 6, 3), 180, 90,
-			func(w *world, r string) { w.setAlive(r, false) }, func(w *world, r string) { w.setAlive(r, true) }, 1,
+			func(w *world, r string) { w.setAlive(false, w.nodes[r]) },
+			func(w *world, r string) { w.setAlive(true, w.nodes[r]) }, 1,
 		},
 		"their BIRDs die on Ready nodes, minutes apart": {newInPlaceWorld(1, 8, 0, 3), 300, 100, (*world).birdDies, (*world).birdBack, 4},
 		"a client is cut off from them every four minutes": {
@@ -240,8 +231,7 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 						tc.mend(w, r.Name)
 					}
 				}
-				w.tick()
-				w.manage(-1)
+				w.step()
 				if w.bgp.MeshOn() != on {
 					on = !on
 					switches++
@@ -256,8 +246,7 @@ func TestFlappingReflectorsDoNotFlapTheMesh(t *testing.T) {
 // A reflector that has lost all its sessions says of the others that they are gone. Were it believed, nobody would
 // count as serving, and sessions that the cluster depends on would be restarted.
 func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
-	w := newWorld(1, 6, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(1, 6, 3))
 	w.now = w.now.Add(time.Hour)
 	o := w.observe()
 	rs := w.reflectors()
@@ -267,25 +256,16 @@ func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
 			st.Sessions[i].Established, st.Sessions[i].Since = false, w.now.Add(-2*time.Minute)
 		}
 	})
-	serving := 0
-	for _, r := range w.next(o).Reflectors {
-		if r.Serving {
-			serving++
-		}
+	serving := func() int {
+		return len(slices.DeleteFunc(w.next(o).Reflectors, func(r rollout.Reflector) bool { return !r.Serving }))
 	}
-	require.Equal(t, 2, serving)
+	require.Equal(t, 2, serving())
 	editStatus(&o, rs[0].Name, func(st *plan.Status) { // the control: one that serves is believed
 		for i := range st.Sessions {
 			st.Sessions[i].Established = !slices.Contains(rs[1].Addresses, st.Sessions[i].Peer)
 		}
 	})
-	serving = 0
-	for _, r := range w.next(o).Reflectors {
-		if r.Serving {
-			serving++
-		}
-	}
-	require.Equal(t, 2, serving)
+	require.Equal(t, 2, serving())
 }
 
 // A zone that comes back brings clients that cannot have sessions yet. Nobody stops serving because of that.
@@ -294,17 +274,12 @@ func TestClientsThatComeBackAreNotMissedAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, w.settle())
 			plain := slices.DeleteFunc(w.clients(), func(m *machine) bool { return m.RoleLabel })
-			for _, m := range plain[:len(plain)/2] {
-				w.setAlive(m.Name, false)
-			}
+			w.setAlive(false, plain[:len(plain)/2]...)
 			w.runUnchecked(600)
 			require.False(t, w.bgp.MeshOn())
-			for _, m := range plain[:len(plain)/2] {
-				w.setAlive(m.Name, true)
-			}
+			w.setAlive(true, plain[:len(plain)/2]...)
 			for range 120 {
-				w.tick()
-				w.manage(-1)
+				w.step()
 				require.False(t, w.bgp.MeshOn(), w.story())
 			}
 		})

@@ -77,9 +77,7 @@ func (v *view) finish(s Step) Step {
 	}
 	v.limit(&s)
 	s.Short, s.Stray, s.Leaving, s.Unserved = v.tooFew, v.stray, v.nodesLeave, v.unserved
-	if v.again > 0 && (s.Again == 0 || v.again < s.Again) {
-		s.Again = v.again
-	}
+	s.Again = sooner(s.Again, v.again)
 	serving, notRunning := v.serving(), v.notRunning()
 	for _, n := range v.current {
 		r := v.reflector(n, serving)
@@ -125,12 +123,12 @@ func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
 	if !v.outlived(n) {
 		up, r.Serving = established(v.Statuses[n.Name], isPeer), named(serving, n)
 	}
-	for _, p := range v.neighbours(n) {
+	for _, p := range v.peersOf(v.present(), n, slices.Concat(v.clients, others(v.current, n))) {
 		if !usable(p) {
 			continue
 		}
 		missing := r.Expected - r.Established
-		for _, a := range common(n, p) {
+		for _, a := range plan.Common(n, p) {
 			r.Expected++
 			switch {
 			case up.Has(a):
@@ -154,11 +152,6 @@ func (v *view) outlived(n plan.Node) bool {
 		return false
 	}
 	return !n.Ready && st.Updated.Before(n.ReadyChanged) || n.CalicoNode.Failing() && st.Updated.Before(n.CalicoNode.Since) || v.unanswered(n, silence)
-}
-
-// neighbours are the nodes that a reflector has sessions with, or should have.
-func (v *view) neighbours(n plan.Node) []plan.Node {
-	return v.peersOf(v.present(), n, slices.Concat(v.clients, others(v.current, n)))
 }
 
 // serves reports whether a reflector passes routes on, as far as is known: it is
@@ -190,13 +183,10 @@ func (v *view) severed(n plan.Node) bool {
 	if len(joined) == 0 || slices.ContainsFunc(joined, func(o plan.Node) bool { return up.HasAny(o.Addresses...) }) {
 		return false
 	}
-	last := latest(v.lastWrite(), n.ReadyChanged)
-	for _, o := range joined {
-		last = latest(last, o.ReadyChanged)
-		for _, s := range st.Sessions {
-			if slices.Contains(o.Addresses, s.Peer) {
-				last = latest(last, s.Since)
-			}
+	last := v.lastReady(append(joined, n))
+	for _, s := range st.Sessions {
+		if slices.ContainsFunc(joined, func(o plan.Node) bool { return slices.Contains(o.Addresses, s.Peer) }) {
+			last = latest(last, s.Since)
 		}
 	}
 	return v.passed(last, timerWait)

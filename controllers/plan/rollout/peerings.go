@@ -51,19 +51,19 @@ func (v *view) peer(name string) (plan.Peer, bool) {
 
 // isReflectorOf reports whether client is a client of reflector in some address family, in the role or not.
 func (v *view) isReflectorOf(reflector, client plan.Node) bool {
-	return slices.ContainsFunc(v.peerings(reflector, client), func(p plan.Peer) bool {
-		have, ok := v.peer(p.Name)
-		return ok && have.Node == p.Node
-	})
+	return slices.ContainsFunc(v.peerings(reflector, client), v.stands)
 }
 
 // isFullReflectorOf reports the same for every address family that both have.
 func (v *view) isFullReflectorOf(reflector, client plan.Node) bool {
 	peerings := v.peerings(reflector, client)
-	return len(peerings) > 0 && !slices.ContainsFunc(peerings, func(p plan.Peer) bool {
-		have, ok := v.peer(p.Name)
-		return !ok || have.Node != p.Node
-	})
+	return len(peerings) > 0 && len(filter(peerings, v.stands)) == len(peerings)
+}
+
+// stands: the peering is there, with the same reflector.
+func (v *view) stands(p plan.Peer) bool {
+	have, ok := v.peer(p.Name)
+	return ok && have.Node == p.Node
 }
 
 // groupPeerings gives the BGPPeers between the nodes in the role. What exists stays as it is.

@@ -179,11 +179,7 @@ func deleteStrayPeerings(v *view) *Step {
 	if v.d.Timer {
 		wait = timerWait
 	}
-	left := wait
-	if !v.StraySince.IsZero() {
-		left = v.StraySince.Add(wait).Sub(v.now)
-	}
-	if left > 0 {
+	if left := cmp.Or(v.StraySince, v.now).Add(wait).Sub(v.now); left > 0 {
 		return awaitTakeOver(wait, left, s.Name, s.Reason)
 	}
 	return s

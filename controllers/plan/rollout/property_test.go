@@ -153,7 +153,7 @@ func TestAnyOrderOfDisturbancesHoldsTheInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(3, 6).Draw(t, "clients"), rapid.IntRange(1, 3).Draw(t, "zones"))
-		w.stamps, w.regular = true, rapid.Bool().Draw(t, "regular")
+		w.regular = rapid.Bool().Draw(t, "regular")
 		if rapid.Bool().Draw(t, "settled") {
 			w.hold(t, w.settle())
 		}
@@ -167,7 +167,7 @@ func (w *world) mend(t *rapid.T) {
 	w.problems, w.asleep = nil, time.Time{}
 	for _, m := range w.sorted() {
 		w.birdBack(m.Name)
-		w.setAlive(m.Name, true)
+		w.setAlive(true, m)
 	}
 	w.hold(t, w.run(60))
 	w.hold(t, w.settle())

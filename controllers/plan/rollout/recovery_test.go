@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
-	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 // A BIRD that has just started holds back all routes while a neighbour of its is down, for
@@ -57,40 +57,47 @@ func TestTheMeshAndTheReflectorsWaitForABIRDThatRecovers(t *testing.T) {
 func TestTheMeshGoesFromALargeClusterOnceEveryBIRDPassesOnItsRoutes(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{300, 1000, 5000} {
-		o, d := settled(t, v1alpha1.TopologySingle, nodes)
-		now, on := o.Nodes[0].Created.Add(time.Hour), true
+		w := atRest(t, newWorld(1, 3, 3))
+		w.crowd, w.now = nodes-3, w.now.Add(time.Hour)
+		o, on := w.observe(), true
 		o.BGP.Mesh.Enabled = &on
 		for i := range o.Nodes {
-			o.Nodes[i].Blocks = append(o.Nodes[i].Blocks, o.Nodes[i].Blocks[0])
+			o.Nodes[i].Blocks = slices.Repeat(o.Nodes[0].Blocks, 4)
 		}
-		edit := func(name string, change func(*plan.Status)) { editStatus(&o, name, change) }
-		goes := func() bool { return does(rollout.Next(o, d, now), plan.DisableMesh{}) }
-		first, second, last, reflector := o.Nodes[0].Name, o.Nodes[1].Name, o.Nodes[nodes-1].Name, o.Nodes[nodes].Name
+		up := func(st *plan.Status) {
+			st.Updated = w.now
+			for i := range st.Sessions {
+				st.Sessions[i].Since = w.now.Add(-time.Hour)
+			}
+		}
+		for _, r := range w.reflectors() {
+			editStatus(&o, r.Name, up)
+		}
+		goes := func() bool { return does(w.next(o), plan.DisableMesh{}) }
+		first, last, crowd, reflector := o.Nodes[0].Name, o.Nodes[nodes+2].Name, o.Nodes[6:], w.reflectors()[0].Name
 		require.False(t, goes(), "%d nodes, no client reports", nodes)
-		o.Statuses[first], o.Statuses[last] = plan.Status{Node: first, Updated: now}, plan.Status{Node: last, Updated: now}
+		o.Statuses[first], o.Statuses[last] = plan.Status{Node: first, Updated: w.now}, plan.Status{Node: last, Updated: w.now}
 		require.True(t, goes(), "%d nodes", nodes)
-		require.Contains(t, rollout.Next(o, d, now).Reason, "prefixes are not compared")
+		require.Contains(t, w.next(o).Reason, "prefixes are not compared")
 		for _, name := range []string{first, reflector} {
-			edit(name, func(st *plan.Status) { st.Waiting = 1 })
+			editStatus(&o, name, func(st *plan.Status) { st.Waiting = 1 })
 			require.False(t, goes(), "%d nodes, %s recovers", nodes, name)
-			edit(name, func(st *plan.Status) { st.Waiting = 0 })
+			editStatus(&o, name, func(st *plan.Status) { st.Waiting = 0 })
 		}
 		recent := func(clients int) rollout.Step {
-			for _, r := range o.Nodes[nodes:] {
-				edit(r.Name, func(st *plan.Status) {
-					for i := range clients {
-						st.Sessions[1+i].Since = now.Add(-4 * time.Minute)
-					}
-				})
+			for _, r := range w.reflectors() {
+				for _, c := range crowd[:clients] {
+					withPeer(&o, r.Name, c.Addresses[0], func(s *plan.Session) { s.Since = w.now.Add(-4 * time.Minute) })
+				}
 			}
-			return rollout.Next(o, d, now)
+			return w.next(o)
 		}
-		require.Equal(t, []string{"a status report from " + second}, recent(1).WaitingFor, "%d nodes", nodes)
-		o.Statuses[second] = plan.Status{Node: second, Updated: now}
+		require.Equal(t, []string{"a status report from " + crowd[0].Name}, recent(1).WaitingFor, "%d nodes", nodes)
+		o.Statuses[crowd[0].Name] = plan.Status{Node: crowd[0].Name, Updated: w.now}
 		require.True(t, goes(), "%d nodes", nodes)
 		s := recent(65)
 		require.Equal(t, "AwaitRoutes", s.Name)
-		require.Len(t, s.Watch, len(o.Nodes)-nodes, "%d nodes: too many to look at", nodes)
+		require.Len(t, s.Watch, 3, "%d nodes: too many to look at", nodes)
 	}
 }
 
@@ -116,70 +123,4 @@ func TestNodesThatNeverReportHoldUpNeitherDirection(t *testing.T) {
 			})
 		}
 	}
-}
-
-// settled is a cluster of so many clients in three zones that is where it should be.
-func settled(tb testing.TB, kind v1alpha1.TopologyType, nodes int) (rollout.Observed, rollout.Desired) {
-	tb.Helper()
-	w := newWorld(1, 3, 3)
-	for _, m := range w.sorted() {
-		w.removeNode(m.Name)
-	}
-	w.d.Topology.MaxClients = 1 << 20
-	begin := w.now.Add(-2 * time.Hour)
-	for i := range nodes {
-		m := w.addNode(fmt.Sprintf("client-%05d", i), w.d.Pool.Zones[i%3], false)
-		m.Created, m.ReadyChanged = begin, begin
-	}
-	require.Empty(tb, w.want(kind, 3, 9))
-	w.pool = rollout.Pool{Exists: true, SizePerZone: w.d.Pool.SizePerZone, Zones: w.d.Pool.Zones}
-	w.fillPool()
-	for _, x := range w.pool.Workers {
-		m := w.addNode(x.ID, x.Zone, true)
-		m.Created, m.ReadyChanged = begin, begin
-	}
-	for range 10 { // until nothing is left to write; sessions are there at once
-		o := w.reporting(begin)
-		s := rollout.Next(o, w.d, begin.Add(time.Hour))
-		if s.Name == rollout.Steady {
-			break
-		}
-		for _, a := range s.Actions {
-			w.apply(a)
-		}
-		for _, m := range w.sorted() {
-			m.RoleSince = begin
-		}
-		for name, p := range w.peers {
-			p.Written = begin
-			w.peers[name] = p
-		}
-	}
-	o := w.reporting(begin)
-	for i := range o.Nodes {
-		o.Nodes[i].Created = begin
-	}
-	return o, w.d
-}
-
-// reporting is what the manager sees when all sessions that are configured are up, and the mesh is off.
-func (w *world) reporting(since time.Time) rollout.Observed {
-	if len(w.reflectors()) == 0 {
-		return w.observe()
-	}
-	off := false
-	w.bgp = plan.BGPConfig{Exists: true, ASN: 64512, Mesh: plan.Mesh{Enabled: &off}, Saved: &plan.Mesh{}}
-	c := w.cluster()
-	net := simulate.NewConfiguration(w.d.RoleLabel, c.Nodes, c.BGP, c.Peers).Network(func(string) bool { return true })
-	w.reports = map[string]*plan.Status{}
-	for _, r := range w.reflectors() {
-		st := &plan.Status{Node: r.Name, Updated: since.Add(time.Hour)}
-		for _, m := range w.sorted() {
-			if m != r && net.Connected(r.Name, m.Name) {
-				st.Sessions = append(st.Sessions, plan.Session{Peer: m.Addresses[0], Kind: plan.SessionNode, Established: true, Since: since})
-			}
-		}
-		w.reports[r.Name] = st
-	}
-	return w.observe()
 }

@@ -2,7 +2,6 @@ package rollout_test
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -22,28 +21,17 @@ func does(s rollout.Step, kind plan.Action) bool {
 
 // Sequences that once lost packets in this model: told from a migrated cluster, and run for as long as it took.
 func TestSequencesThatOnceLostPackets(t *testing.T) {
-	kill := func(w *world) {
-		for _, r := range w.reflectors() {
-			w.setAlive(r.Name, false)
-		}
+	failAndReturn := func(w *world) {
+		w.setAlive(false, w.reflectors()...)
 		w.runUnchecked(300) // the loss here is the outage's
+		w.setAlive(true, w.reflectors()...)
 	}
 	for name, tc := range map[string]struct {
 		timer bool
 		do    func(*world)
 	}{
-		"Timer: the reflectors come back after the net has caught them": {true, func(w *world) {
-			kill(w)
-			for _, r := range w.reflectors() {
-				w.setAlive(r.Name, true)
-			}
-		}},
-		"Sessions: the same": {false, func(w *world) {
-			kill(w)
-			for _, r := range w.reflectors() {
-				w.setAlive(r.Name, true)
-			}
-		}},
+		"Timer: the reflectors come back after the net has caught them": {true, failAndReturn},
+		"Sessions: the same": {false, failAndReturn},
 		"Timer: the BGPConfiguration is deleted, then back to the mesh": {true, func(w *world) {
 			w.bgp, w.d.Mode = plan.BGPConfig{ASN: 64512}, v1alpha1.ModeFullMesh
 			w.changed()
@@ -135,15 +123,6 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 			w.d.MinServing, w.d.NetAfter = 3, time.Hour
 			o.Nodes = o.Nodes[:len(o.Nodes)-1]
 		}, forbid(plan.RestoreMesh{})},
-		"a node that is dead for hours is never replaced": {migrated, func(w *world, o *rollout.Observed) {
-			n := &o.Nodes[len(o.Nodes)-1]
-			n.Ready, n.ReadyChanged = false, w.now.Add(-6*time.Hour)
-			for name := range o.Statuses {
-				editStatus(o, name, func(s *plan.Status) {
-					s.Sessions = slices.DeleteFunc(s.Sessions, func(x plan.Session) bool { return x.Peer == n.Addresses[0] })
-				})
-			}
-		}, demand(plan.EnsurePool{})},
 		"a dropped zone stays in the pool": {migrated, func(_ *world, o *rollout.Observed) {
 			o.Pool.Zones = append(slices.Clone(o.Pool.Zones), "zone-9")
 		}, demand(plan.EnsurePool{})},
@@ -158,11 +137,8 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 
 // withoutIPv6 makes all clients dual-stack, with too many blocks to look at routes.
 func withoutIPv6(_ *world, o *rollout.Observed) {
-	for i := range o.Nodes {
-		if o.Nodes[i].Pooled {
-			continue
-		}
-		o.Nodes[i].Addresses = append(slices.Clone(o.Nodes[i].Addresses), netip.MustParseAddr(fmt.Sprintf("fd00::%d", i+1)))
+	addIPv6(o, 1, 2, 3, 4, 5, 6)
+	for i := range 6 {
 		o.Nodes[i].Blocks = slices.Repeat(o.Nodes[i].Blocks, 400)
 	}
 }
@@ -172,7 +148,7 @@ func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 	for name, do := range map[string]func(*world){
 		"a stray label and a dead reflector on the way back": func(w *world) {
 			w.clients()[0].RoleLabel = true
-			w.setAlive(w.reflectors()[0].Name, false)
+			w.setAlive(false, w.reflectors()[0])
 			w.bgp.Mesh, w.d.Mode = plan.Mesh{}, v1alpha1.ModeFullMesh
 			w.changed()
 		},
@@ -198,25 +174,6 @@ func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 	}
 }
 
-// A node that is replaced under its old name has proven nothing.
-func TestProofOfAnEarlierMachineDoesNotCount(t *testing.T) {
-	t.Parallel()
-	w := newWorld(3, 70, 3)
-	require.Empty(t, w.run(400))
-	w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
-	for range 900 {
-		w.tick()
-		w.manage(-1)
-		if len(w.proven) >= 70 {
-			break
-		}
-	}
-	require.NotEmpty(t, w.reflectors())
-	o := w.observe()
-	o.Nodes[0].UID, o.Nodes[0].Created, o.Nodes[0].ReadyChanged = "another", w.now, w.now
-	require.False(t, does(w.next(o), plan.ClearReflector{}))
-}
-
 // A wait for a route that never comes is one wait, however often reports are
 // asked for, so that it can be seen to last too long.
 func TestAWaitForARouteIsOneWait(t *testing.T) {
@@ -238,8 +195,7 @@ func TestAWaitForARouteIsOneWait(t *testing.T) {
 // A single Ready client tells nothing of the pairs among clients, but it does of a node
 // whose kubelet alone is down.
 func TestTheMeshStaysForTheOnlyOtherNodeThatIsNotReady(t *testing.T) {
-	w := newWorld(1, 2, 3)
-	require.Empty(t, w.settle())
+	w := atRest(t, newWorld(1, 2, 3))
 	on := true
 	w.bgp.Mesh.Enabled = &on
 	w.changed()
@@ -251,8 +207,7 @@ func TestTheMeshStaysForTheOnlyOtherNodeThatIsNotReady(t *testing.T) {
 		if i == 60 { // the mesh is up
 			c.Ready, c.ReadyChanged, w.nextLook = false, w.now, w.now
 		}
-		w.tick()
-		w.manage(-1)
+		w.step()
 	}
 	require.True(t, w.bgp.MeshOn(), w.story())
 	require.True(t, w.reaches(c, w.nodes["client-01"]))

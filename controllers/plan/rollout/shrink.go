@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -48,9 +49,17 @@ func (v *view) shrinkInPlace() *Step {
 // retire removes a worker that is over and has no role any more.
 func (v *view) retire() *Step {
 	for _, n := range v.Nodes {
-		if w, ok := v.surplusWorker(n); ok {
-			return v.retireWorker(w)
+		w, ok := v.surplusWorker(n)
+		if !ok {
+			continue
 		}
+		if p, has := v.peeringOn(n); has && !w.Deleting {
+			s := do("RetireWorker", fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone))
+			s.WaitingFor = []string{fmt.Sprintf("ClusterPeering %s to have no BGPPeer on %s any more", p.Peering, n.Name)}
+			s.Again = poll
+			return s
+		}
+		return v.retireWorker(w)
 	}
 	for _, w := range v.Pool.Workers {
 		if _, joined := v.nodeOf(w); w.Former && !joined && !w.Deleting && v.complete() {
@@ -105,6 +114,7 @@ func (v *view) removeReflector(n plan.Node) *Step {
 	if g.sessions() {
 		v.sampleGate(g, v.listed())
 	}
+	v.peeringGate(g, n)
 	if !g.open() {
 		return g.step("RemoveReflector", reason+", the others must have served everyone for the removal delay")
 	}
@@ -114,6 +124,28 @@ func (v *view) removeReflector(n plan.Node) *Step {
 	}
 	s.Watch = g.watch
 	return s
+}
+
+// peeringGate demands that no ClusterPeering has its only Established session on n.
+func (v *view) peeringGate(g *gate, n plan.Node) {
+	for _, p := range v.Peers {
+		instead := func(q plan.Peer) bool { return q.Peering == p.Peering && q.Node != n.Name && v.isEstablished(q) }
+		if p.Peering != "" && p.Node == n.Name && v.isEstablished(p) && !slices.ContainsFunc(v.Peers, instead) {
+			g.wait("ClusterPeering %s to have an Established session of another route reflector than %s", p.Peering, n.Name)
+		}
+	}
+}
+
+// isEstablished: the node of a ClusterPeering's BGPPeer reports its session.
+func (v *view) isEstablished(p plan.Peer) bool {
+	n, ok := first(v.Nodes, func(n plan.Node) bool { return n.Name == p.Node })
+	there, err := netip.ParseAddr(p.PeerIP)
+	return ok && err == nil && usable(n) && established(v.Statuses[n.Name], isPeer).Has(there)
+}
+
+// peeringOn is a BGPPeer that a ClusterPeering still has on a node that can use it.
+func (v *view) peeringOn(n plan.Node) (plan.Peer, bool) {
+	return first(v.Peers, func(p plan.Peer) bool { return p.Peering != "" && p.Node == n.Name && usable(n) })
 }
 
 // deleteEmptied has a pool deleted that has given way to another. Nothing waits for it.
@@ -126,9 +158,6 @@ func deleteEmptied(v *view) *Step {
 
 // shrinkPool asks the cloud for the smaller size when all surplus workers are gone.
 func (v *view) shrinkPool() *Step {
-	if !v.Pool.Exists {
-		return nil
-	}
 	reason := fmt.Sprintf("the worker pool is set to %d workers per zone, wanted are %d",
 		v.Pool.SizePerZone, v.pool.SizePerZone)
 	if v.Pool.SizePerZone <= v.pool.SizePerZone {

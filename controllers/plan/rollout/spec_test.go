@@ -88,7 +88,7 @@ func TestAChangeOfAnyFieldOfTheSpecLosesNothing(t *testing.T) {
 				for i, m := range w.sorted() {
 					m.Labels["rack"] = string(rune('a' + i%3))
 				}
-				w.stamps, w.atLeast = true, 1
+				w.atLeast = 1
 				require.Empty(t, w.settle(), w.story())
 				w.narrative, w.restores = nil, 0
 				if change(w); w.d.Dedicated && w.arrange(w.d.Topology, w.d.Pool.SizePerZone*len(w.d.Pool.Zones)) != "" {

@@ -24,6 +24,13 @@ func (w *world) want(kind v1alpha1.TopologyType, redundancy, sized int) string {
 	return w.wantLimited(kind, redundancy, sized, max(w.d.Topology.MaxClients, 500))
 }
 
+// arrangedAs is a world at rest in a topology.
+func arrangedAs(t *testing.T, w *world, kind v1alpha1.TopologyType, redundancy, sized int) *world {
+	t.Helper()
+	require.Empty(t, w.want(kind, redundancy, sized))
+	return atRest(t, w)
+}
+
 func (w *world) wantLimited(kind v1alpha1.TopologyType, redundancy, sized, clients int) string {
 	return w.arrange(topology.Spec{
 		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: clients, MaxPaths: 64,
@@ -81,10 +88,7 @@ func TestFromEveryTopologyToEveryOther(t *testing.T) {
 			}
 			t.Run(string(from)+" to "+string(to), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(7, 12, 3)
-				w.stamps = true
-				require.Empty(t, w.want(from, 2, 3))
-				require.Empty(t, w.settle())
+				w := arrangedAs(t, newWorld(7, 12, 3), from, 2, 3)
 				w.arrived(t)
 				before := w.restores
 				require.Empty(t, w.want(to, 2, 3))
@@ -106,7 +110,7 @@ func TestAnyOrderOfDisturbancesInAnyTopology(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(3, 6).Draw(t, "clients"), rapid.IntRange(2, 3).Draw(t, "zones"))
-		w.stamps, w.regular = true, rapid.Bool().Draw(t, "regular")
+		w.regular = rapid.Bool().Draw(t, "regular")
 		redundancy := rapid.IntRange(2, 3).Draw(t, "redundancy")
 		w.atLeast = redundancy - 1 // a rack has no more reflectors than that, and a person takes one
 		change := func(w *world, _ int) { w.want(rapid.SampledFrom(kinds).Draw(t, "kind"), redundancy, 3) }
@@ -139,7 +143,6 @@ func TestRacksBySize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(3, 12, 1)
-			w.stamps = true
 			require.Empty(t, w.wantLimited(v1alpha1.TopologyHierarchy, 2, 3, 5))
 			require.Empty(t, w.settle(), w.story())
 			w.arrived(t)
@@ -175,7 +178,6 @@ func TestATopologyThatChangesInTheMiddleOfAMove(t *testing.T) {
 	for _, to := range kinds {
 		for after := range 6 {
 			w := newWorld(11, 6, 3)
-			w.stamps = true
 			require.Empty(t, w.settle())
 			require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 3))
 			require.Empty(t, w.run(4*after), w.story())
@@ -195,10 +197,7 @@ func TestAPasswordInTheMiddleOfAMoveToSingle(t *testing.T) {
 	t.Parallel()
 	for _, from := range kinds {
 		for after := 0; after < 24; after += 2 {
-			w := newWorld(11, 6, 3)
-			w.stamps = true
-			require.Empty(t, w.want(from, 2, 3))
-			require.Empty(t, w.settle(), w.story())
+			w := arrangedAs(t, newWorld(11, 6, 3), from, 2, 3)
 			require.Empty(t, w.want(v1alpha1.TopologySingle, 2, 3))
 			require.Empty(t, w.run(after), w.story())
 			disturbances["password added"](w, 0)
@@ -220,10 +219,7 @@ func TestOneRackIsNoReasonForTheMesh(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(5, 12, 3)
-			w.stamps = true
-			require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
-			require.Empty(t, w.settle())
+			w := arrangedAs(t, newWorld(5, 12, 3), v1alpha1.TopologyHierarchy, 2, 3)
 			i := slices.IndexFunc(w.reflectors(), func(m *machine) bool { return m.Slot == "rack-zone-1-1" })
 			fellow := slices.IndexFunc(w.reflectors(), func(m *machine) bool { return m.Slot == "rack-zone-1-2" })
 			before, restores := w.reflectors()[fellow].ClusterID, w.restores
@@ -263,10 +259,7 @@ func TestOneClientCondemnsNoRack(t *testing.T) {
 // Reflectors that grow in number take no session from a client before the one that follows is up.
 func TestGrowingTakesNoSessionBeforeTheNextIsUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(9, 12, 3)
-	w.stamps = true
-	require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 6))
-	require.Empty(t, w.settle())
+	w := arrangedAs(t, newWorld(9, 12, 3), v1alpha1.TopologyQuorum, 2, 6)
 	each := w.servedBy(w.clients()[0], w.reflectors())
 	w.atLeast = each
 	require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 9))
@@ -283,9 +276,7 @@ func TestGrowingTakesNoSessionBeforeTheNextIsUp(t *testing.T) {
 // clients has its sessions: the mesh takes over.
 func TestARackWithoutSpinesIsNotServed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(5, 12, 3)
-	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
-	require.Empty(t, w.settle())
+	w := arrangedAs(t, newWorld(5, 12, 3), v1alpha1.TopologyHierarchy, 2, 3)
 	for _, r := range w.reflectors() {
 		for _, s := range w.reflectors() {
 			if strings.HasPrefix(r.Slot, "rack-zone-1-") && strings.HasPrefix(s.Slot, topology.SlotSpine) {

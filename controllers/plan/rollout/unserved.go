@@ -35,7 +35,7 @@ func (v *view) findUnserved() {
 	up, down := v.seenByReflectors()
 	for _, c := range v.clients {
 		i := slices.IndexFunc(c.Addresses, func(a netip.Addr) bool {
-			return !up.Has(a) && slices.ContainsFunc(reflectors, func(r plan.Node) bool { return slices.Contains(common(r, c), a) })
+			return !up.Has(a) && slices.ContainsFunc(reflectors, func(r plan.Node) bool { return slices.Contains(plan.Common(r, c), a) })
 		})
 		if i < 0 {
 			continue

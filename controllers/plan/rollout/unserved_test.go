@@ -28,8 +28,7 @@ func TestTheMeshComesBackForAMinorityThatIsCutOff(t *testing.T) {
 	for name, change := range meanwhile {
 		for _, lost := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%d of 10, %s", lost, name), func(t *testing.T) {
-				w := newWorld(1, 10, 3)
-				require.Empty(t, w.settle())
+				w := atRest(t, newWorld(1, 10, 3))
 				w.step()
 				clients := w.clients()
 				change(w, func() { w.cutOff(true, clients[:lost]...) })
@@ -73,8 +72,7 @@ func TestTheMeshStaysOffForNodesThatItDoesNotHelp(t *testing.T) {
 		}, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(1, 10, 3)
-			require.Empty(t, w.settle())
+			w := atRest(t, newWorld(1, 10, 3))
 			watched := len(w.watches) + len(tc.want)
 			for i := range 601 {
 				tc.each(w, i)
@@ -95,8 +93,7 @@ func TestTheMeshStaysOffForNodesThatItDoesNotHelp(t *testing.T) {
 func TestAnUpgradeOfTheClientsLeavesTheMeshOff(t *testing.T) {
 	for _, seconds := range [][2]int{{20, 60}, {45, 30}, {60, 240}} {
 		down, pause := seconds[0], seconds[1]
-		w := newWorld(1, 12, 3)
-		require.Empty(t, w.settle())
+		w := atRest(t, newWorld(1, 12, 3))
 		clients := w.clients()
 		for i := range 24 * (down + pause) {
 			c := clients[i/(down+pause)%12]

@@ -45,65 +45,36 @@ func unsupported(p plan.Problem) *Step {
 
 // mixedAS: route reflection is iBGP, all nodes must share one AS.
 func mixedAS(v *view) *plan.Problem {
-	first, name := uint32(0), ""
-	for _, n := range v.Nodes {
-		if !n.SpeaksBGP() {
-			continue
-		}
-		as := cmp.Or(n.ASN, v.BGP.ASN)
-		if name == "" {
-			first, name = as, n.Name
-		}
-		if as != first {
-			return &plan.Problem{Reason: "MixedASNumbers", Message: fmt.Sprintf(
-				"node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; "+
-					"remove the nodes' own AS numbers or keep the mesh", name, first, n.Name, as,
-			)}
-		}
-	}
-	return nil
+	as := func(n plan.Node) uint32 { return cmp.Or(n.ASN, v.BGP.ASN) }
+	one, _ := first(v.Nodes, plan.Node.SpeaksBGP)
+	other, found := first(v.Nodes, func(n plan.Node) bool { return n.SpeaksBGP() && as(n) != as(one) })
+	return plan.ProblemIf(found, "MixedASNumbers", "node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; "+
+		"remove the nodes' own AS numbers or keep the mesh", one.Name, as(one), other.Name, as(other))
 }
 
 // foreignReflector: route reflectors that are not ours.
 func foreignReflector(v *view) *plan.Problem {
-	for _, n := range v.Nodes {
-		if n.ClusterID != "" && !n.HoldsRole() {
-			return &plan.Problem{Reason: "ForeignReflector", Message: fmt.Sprintf(
-				"node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
-					"remove its routeReflectorClusterID and the BGPPeers that belong to it first", n.Name, n.ClusterID,
-			)}
-		}
-	}
-	return nil
+	n, found := first(v.Nodes, func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() })
+	return plan.ProblemIf(found, "ForeignReflector", "node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
+		"remove its routeReflectorClusterID and the BGPPeers that belong to it first", n.Name, n.ClusterID)
 }
 
 // nameTaken: a BGPPeer that is not ours under one of our names.
 func nameTaken(v *view) *plan.Problem {
 	ours := v.planned()
-	for _, p := range v.Peers {
-		if !p.Owned && slices.ContainsFunc(ours, func(w plan.Peer) bool { return w.Name == p.Name }) {
-			return &plan.Problem{Reason: "NameTaken", Message: fmt.Sprintf(
-				"BGPPeer %s exists but was not made by rrpool (it lacks the label app.kubernetes.io/managed-by=rrpool): "+
-					"rename or delete it", p.Name,
-			)}
-		}
-	}
-	return nil
+	p, found := first(v.Peers, func(p plan.Peer) bool {
+		return !p.Owned && slices.ContainsFunc(ours, func(w plan.Peer) bool { return w.Name == p.Name })
+	})
+	return plan.ProblemIf(found, "NameTaken", "BGPPeer %s exists but was not made by rrpool "+
+		"(it lacks the label app.kubernetes.io/managed-by=rrpool): rename or delete it", p.Name)
 }
 
 // foreignPeer: a BGPPeer that is not ours between nodes of the cluster. With one of ours for the same pair, which
 // of the two Calico renders is not defined. Peers outside the cluster (a rack switch) are fine.
 func foreignPeer(v *view) *plan.Problem {
-	for _, p := range v.Peers {
-		if p.Owned || !InCluster(p, v.Nodes) {
-			continue
-		}
-		return &plan.Problem{Reason: "ForeignInClusterPeer", Message: fmt.Sprintf(
-			"BGPPeer %s makes sessions between nodes of this cluster and was not made by rrpool: "+
-				"delete it, or keep your own route reflection and set spec.mode to Paused", p.Name,
-		)}
-	}
-	return nil
+	p, found := first(v.Peers, func(p plan.Peer) bool { return !p.Owned && InCluster(p, v.Nodes) })
+	return plan.ProblemIf(found, "ForeignInClusterPeer", "BGPPeer %s makes sessions between nodes of this cluster and was not made by rrpool: "+
+		"delete it, or keep your own route reflection and set spec.mode to Paused", p.Name)
 }
 
 // InCluster reports whether a BGPPeer makes sessions between these nodes.
@@ -118,29 +89,16 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 // foreignLabel: the label the user chose for reflectors is already in use for
 // something else. Our own default is not; see strayLabels.
 func foreignLabel(v *view) *plan.Problem {
-	if strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
-		return nil
-	}
-	for _, n := range v.Nodes {
-		if n.RoleLabel && !n.HoldsRole() {
-			return &plan.Problem{Reason: "ForeignLabel", Message: fmt.Sprintf(
-				"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: "+
-					"choose another label or remove it", n.Name, v.d.RoleLabel,
-			)}
-		}
-	}
-	return nil
+	n, found := first(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && !n.HoldsRole() })
+	return plan.ProblemIf(found && !strings.HasPrefix(v.d.RoleLabel, ownPrefix), "ForeignLabel",
+		"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: choose another label or remove it", n.Name, v.d.RoleLabel)
 }
 
 // tooFewNodes: with no node left to be a client, the mesh could never go.
 func tooFewNodes(v *view) *plan.Problem {
-	if v.d.Dedicated || !v.starting() || v.total == 0 || len(v.clients) == 0 || len(v.clients)+len(v.unready) > v.total {
-		return nil
-	}
-	return &plan.Problem{Reason: "TooFewNodes", Message: fmt.Sprintf(
-		"all %d nodes that speak BGP would be route reflectors, and none their client, which is what the full mesh is: "+
-			"add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.clients),
-	)}
+	found := !v.d.Dedicated && v.starting() && v.total > 0 && len(v.clients) > 0 && len(v.clients)+len(v.unready) <= v.total
+	return plan.ProblemIf(found, "TooFewNodes", "all %d nodes that speak BGP would be route reflectors, and none their client, "+
+		"which is what the full mesh is: add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.clients))
 }
 
 // uselessReflectors: BGP carries no routes to pods, so no machine is ordered to pass them on. Where that changes later
@@ -149,16 +107,14 @@ func uselessReflectors(v *view) *plan.Problem {
 	switch {
 	case !v.starting() || !v.BGP.MeshOn():
 	case v.Routes.Unknown != "":
-		return &plan.Problem{Reason: "RoutesUnknown", Message: "whether BGP carries the routes to pods is not known: " + v.Routes.Unknown}
+		return plan.Problemf("RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
 	case v.Routes.Useless():
 		pools := make([]string, len(v.Routes.Pools))
 		for i, p := range v.Routes.Pools {
 			pools[i] = p.String()
 		}
-		return &plan.Problem{Reason: "NoRoutesOverBGP", Message: fmt.Sprintf(
-			"Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, so none is ordered; "+
-				"keep the mesh and delete this object", plan.Few(pools),
-		)}
+		return plan.Problemf("NoRoutesOverBGP", "Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, "+
+			"so none is ordered; keep the mesh and delete this object", plan.Few(pools))
 	}
 	return nil
 }

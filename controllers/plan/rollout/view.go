@@ -112,10 +112,14 @@ func (v *view) sortOut(nodes []plan.Node) {
 }
 
 // lookIn asks to look again after d at the latest.
-func (v *view) lookIn(d time.Duration) {
-	if v.again == 0 || d < v.again {
-		v.again = d
+func (v *view) lookIn(d time.Duration) { v.again = sooner(v.again, d) }
+
+// sooner is the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
 	}
+	return a
 }
 
 // passed reports whether this long has passed since a time. If not, we look again when it has.

@@ -73,7 +73,7 @@ type world struct {
 	oldCalico bool           // the apiserver drops what Calico before 3.30.3 does not know
 	problems  []plan.Problem // what the datastore refuses for
 	asleep    time.Time      // until when there is no manager
-	stamps    bool           // the narrative says when
+	unstamped bool           // the narrative does not say when
 	churn     time.Duration  // so often a node comes, and of those that came the fifth last goes
 	came      int
 	ahead     time.Duration // how far the manager's clock is ahead
@@ -180,17 +180,18 @@ func (w *world) removeNode(name string) {
 	w.changed()
 }
 
-// setAlive kills or revives a node; Kubernetes notices.
-func (w *world) setAlive(name string, alive bool) {
-	m := w.nodes[name]
-	if m.alive == alive {
-		return
+// setAlive kills or revives nodes; Kubernetes notices.
+func (w *world) setAlive(alive bool, machines ...*machine) {
+	for _, m := range machines {
+		if m.alive == alive {
+			continue
+		}
+		m.alive, m.Ready, m.ReadyChanged = alive, alive, w.now
+		if alive {
+			m.joined = w.now
+		}
+		w.nextLook = w.now
 	}
-	m.alive, m.Ready, m.ReadyChanged = alive, alive, w.now
-	if alive {
-		m.joined = w.now
-	}
-	w.nextLook = w.now
 }
 
 // changed lets every node render anew, each after a delay of its own.
@@ -357,6 +358,8 @@ func (w *world) apart(among func(*machine) bool) [][2]*machine {
 	}
 	return out
 }
+
+func hasPods(m *machine) bool { return m.pods > 0 }
 
 // reaches reports whether a has a route to b.
 func (w *world) reaches(b, a *machine) bool {

@@ -62,7 +62,6 @@ func Cheapest(nodes []plan.Node, r Rules) (plan.Node, bool) {
 
 // zone is what one zone has to offer.
 type zone struct {
-	name string
 	// nodes in the order in which they are taken, the first kept of which count already.
 	nodes []plan.Node
 	kept  int
@@ -93,7 +92,7 @@ func (r Rules) sortOut(nodes []plan.Node) []*zone {
 	for _, name := range r.zoneNames() {
 		slices.SortFunc(kept[name], keep)
 		slices.SortFunc(fresh[name], order)
-		out = append(out, &zone{name: name, nodes: append(kept[name], fresh[name]...), kept: len(kept[name])})
+		out = append(out, &zone{nodes: append(kept[name], fresh[name]...), kept: len(kept[name])})
 	}
 	return out
 }

@@ -1,9 +1,7 @@
 package selection_test
 
 import (
-	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,6 +77,7 @@ func TestChoose(t *testing.T) {
 		"a dead one that returns goes before its substitute serves": {
 			[]plan.Node{node("a1", reflector, flapped), node("a2", pooled)}, rulesFor(1, "a"), "a1",
 		},
+		"one without IPv6 cannot serve those that have it": {[]plan.Node{node("a1", older), node("a2", dual), node("b1", away)}, rulesFor(1, "a"), "a2"},
 		"and its substitute stays once it serves": {
 			[]plan.Node{node("a1", reflector, flapped), node("a2", reflector)}, rulesFor(1, "a"), "a2",
 		},
@@ -124,6 +123,7 @@ func TestUnfitSaysWhy(t *testing.T) {
 	}{
 		"fit":              {func(*plan.Node) {}, ""},
 		"NotReady":         {dead, ""},
+		"Windows":          {func(n *plan.Node) { n.Labels["kubernetes.io/os"] = "windows" }, "it runs Windows, whose BGP cannot reflect routes"},
 		"no BGP":           {func(n *plan.Node) { n.Addresses = nil }, "it announces no BGP address"},
 		"deleted":          {func(n *plan.Node) { n.Deleting = true }, "it is being deleted"},
 		"leaving":          {func(n *plan.Node) { n.Leaving = true }, "it is tainted for shutdown"},
@@ -136,19 +136,7 @@ func TestUnfitSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, rulesFor(1, "a").Unfit(node("a1", tt.edit))) })
 	}
+	require.Equal(t, "it announces no IPv6 address, and other nodes do", rulesFor(1, "a").Of([]plan.Node{node("a2", dual)}).Unfit(node("a1")))
 	require.Empty(t, selection.Rules{Zones: []string{"a"}}.Unfit(node("a1")), "no rules")
 	require.False(t, selection.Rules{Zones: []string{"a"}}.Counts(node("a1", pooled, away)), "without Lost, NotReady is lost")
-}
-
-// A node without IPv6 cannot serve those that have it: the mesh would never go.
-func TestANodeThatLacksAnAddressFamilyIsNotChosen(t *testing.T) {
-	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
-	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	nodes := []plan.Node{{Name: "a", Ready: true, Created: day, Addresses: []netip.Addr{v4}}}
-	for _, name := range []string{"b", "c", "d", "e"} {
-		nodes = append(nodes, plan.Node{Name: name, Ready: true, Created: day.Add(time.Hour), Addresses: []netip.Addr{v4, v6}})
-	}
-	for _, n := range selection.Choose(nodes, selection.Rules{PerZone: 3, Zones: []string{""}}) {
-		require.NotEqual(t, "a", n.Name)
-	}
 }

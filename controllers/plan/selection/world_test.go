@@ -54,6 +54,7 @@ func older(n *plan.Node)     { n.Created = n.Created.Add(-time.Hour) }
 func away(n *plan.Node)      { n.Ready, n.ReadyChanged = false, now.Add(-grace/2) }
 func dead(n *plan.Node)      { n.Ready, n.ReadyChanged = false, now.Add(-2*grace) }
 func flapped(n *plan.Node)   { n.ReadyChanged = now.Add(-grace) }
+func dual(n *plan.Node)      { n.Addresses = append(n.Addresses, netip.MustParseAddr("fd00::1")) }
 
 func running(pods int) func(*plan.Node) { return func(n *plan.Node) { n.Pods = &pods } }
 

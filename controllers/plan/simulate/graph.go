@@ -17,7 +17,7 @@ type graph struct {
 	// links of each class, by the other class.
 	links [][]link
 	// counted is how many steps all counting has taken.
-	counted *int
+	counted int
 }
 
 // link is the sessions of each node of a class with each node of another, or with the others of its own.
@@ -31,7 +31,7 @@ type link struct {
 
 // newGraph makes a graph of classes: session gives the sides of one between nodes of two, or of one.
 func newGraph(size []int, clusterID func(class int) string, session func(a, b int) (sides, bool)) *graph {
-	g := &graph{size: size, id: make([]int32, len(size)), links: make([][]link, len(size)), counted: new(int)}
+	g := &graph{size: size, id: make([]int32, len(size)), links: make([][]link, len(size))}
 	ids := map[string]int32{"": -1}
 	for a := range size {
 		id := clusterID(a)
@@ -55,7 +55,7 @@ func newGraph(size []int, clusterID func(class int) string, session func(a, b in
 
 // resized is the graph with other numbers of nodes in its classes.
 func (g *graph) resized(size []int) *graph {
-	return &graph{size: size, id: g.id, links: g.links, counted: new(int)}
+	return &graph{size: size, id: g.id, links: g.links}
 }
 
 // linked reports whether nodes of two classes have sessions.

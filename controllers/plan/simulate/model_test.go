@@ -54,17 +54,19 @@ func promote(names ...string) []plan.Action {
 	return out
 }
 
+func everyReport(m *simulate.Model) (out []plan.StatusRequest) {
+	for _, n := range m.Nodes() {
+		out = append(out, plan.StatusRequest{Node: n.Name, Period: time.Second, Routes: true})
+	}
+	return out
+}
+
 // oneByOne asks every node for its own report and its routes.
 func oneByOne(m *simulate.Model) (lost bool, sessions int) {
-	var all []plan.StatusRequest
-	for _, n := range m.Nodes() {
-		all = append(all, plan.StatusRequest{Node: n.Name, Period: time.Second, Routes: true})
-	}
-	_, _ = m.Watch(all)
 	// A report takes a moment, and must be about this one: let no time pass.
 	m.Advance(-simulate.Answer)
 	_, _ = m.Watch(nil)
-	_, _ = m.Watch(all)
+	_, _ = m.Watch(everyReport(m))
 	m.Advance(simulate.Answer)
 	for _, n := range m.Nodes() {
 		st := m.Observe().Statuses[n.Name]

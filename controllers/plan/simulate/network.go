@@ -4,17 +4,14 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Network is what comes of a configuration once everything has settled: who has a session with whom, and who learns
 // whose routes, by how many paths. It works on classes of nodes that nothing tells apart, so its cost does not grow
 // with their number. It is not safe for concurrent use.
 type Network struct {
-	classes []Class // some may be empty
-	// class of each node: an index. It may be down nevertheless, see Without.
+	classes []Class
+	// class of each node: an index.
 	class map[string]int
 	graph *graph
 	// counts, and who has a route, by the class of the origin, as far as they have been asked for.
@@ -96,36 +93,12 @@ func sizes(classes []Class) []int {
 }
 
 // Classes of the nodes that are up, sorted by their first node.
-func (n *Network) Classes() []Class {
-	var out []Class
-	for _, c := range n.classes {
-		if len(c.Nodes) > 0 {
-			out = append(out, c)
-		}
-	}
-	slices.SortFunc(out, func(a, b Class) int { return strings.Compare(a.Nodes[0], b.Nodes[0]) })
-	return out
-}
-
-// Without is the network while these nodes are down as well.
-func (n *Network) Without(nodes ...string) *Network {
-	out := &Network{class: n.class, classes: slices.Clone(n.classes), counts: make([][]Count, len(n.classes)), reached: make([][]bool, len(n.classes))}
-	down := sets.New(nodes...)
-	for i, c := range n.classes {
-		if slices.ContainsFunc(c.Nodes, down.Has) {
-			out.classes[i].Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), down.Has)
-		}
-	}
-	out.graph = n.graph.resized(sizes(out.classes))
-	return out
-}
+func (n *Network) Classes() []Class { return n.classes }
 
 // find gives the class of a node that is up, or -1.
 func (n *Network) find(node string) int {
-	if i, known := n.class[node]; known {
-		if _, up := slices.BinarySearch(n.classes[i].Nodes, node); up {
-			return i
-		}
+	if i, up := n.class[node]; up {
+		return i
 	}
 	return -1
 }

@@ -73,11 +73,7 @@ func TestTheModelIsWhatTheRulesSay(t *testing.T) {
 			established, _, _ := m.Sessions()
 			require.Equal(t, sessions, established)
 		}
-		var all []plan.StatusRequest
-		for _, n := range nodes {
-			all = append(all, plan.StatusRequest{Node: n.Name, Period: time.Second, Routes: true})
-		}
-		_, _ = m.Watch(all)
+		_, _ = m.Watch(everyReport(m))
 		m.Advance(time.Minute)
 		now := m.Observe()
 		o := &oracle{sketch: sketch{now.Nodes, now.Peers}, bgp: now.BGP, up: map[string]bool{}}

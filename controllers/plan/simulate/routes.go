@@ -156,7 +156,7 @@ type counting struct {
 // for each way on which no node refuses it.
 func (g *graph) count(origin int) []Count {
 	c := &counting{graph: g, origin: origin, held: make([]Count, len(g.size)), next: map[clusterList]routes{}}
-	c.most = max(few, min(enough, enoughAll-*g.counted))
+	c.most = max(few, min(enough, enoughAll-g.counted))
 	for _, l := range g.links[origin] {
 		if !l.silent && g.others(l.to, origin, -1) > 0 {
 			c.pass(l, "", Count{Paths: 1})
@@ -169,7 +169,7 @@ func (g *graph) count(origin int) []Count {
 			c.reflect(list, now[list])
 		}
 	}
-	*g.counted += c.steps
+	g.counted += c.steps
 	for i := range c.held {
 		c.held[i].More = c.held[i].More || c.steps >= c.most
 	}

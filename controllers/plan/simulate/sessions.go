@@ -168,11 +168,9 @@ func (m *Model) reported(node string) []reported {
 		}
 		found, mutual := m.session(node, n.Name, back)
 		r.mutual, r.since = mutual, found.since
-		for _, address := range n.Addresses {
-			if slices.ContainsFunc(self.Addresses, func(own netip.Addr) bool { return own.Is4() == address.Is4() }) {
-				r.peer = address
-				out = append(out, r)
-			}
+		for _, address := range plan.Common(self, n) {
+			r.peer = address
+			out = append(out, r)
 		}
 	}
 	cache[node] = out
@@ -182,31 +180,11 @@ func (m *Model) reported(node string) []reported {
 // routes are the paths that a node has: one for each neighbour that sends it any.
 func (m *Model) routes(to string) []plan.Route {
 	now := m.moment()
-	at := now.find(to)
-	if at < 0 {
-		return nil
-	}
 	var out []plan.Route
-	add := func(origin, via string) {
-		for _, block := range m.nodes[m.index[origin]].Blocks {
-			out = append(out, plan.Route{Prefix: block, From: m.nodes[m.index[via]].Addresses[0]})
-		}
-	}
-	for class, c := range now.classes {
-		itself, senders := now.graph.senders(class, at)
-		for _, origin := range c.Nodes {
-			if origin == to {
-				continue
-			}
-			if itself {
-				add(origin, origin)
-			}
-			for _, sender := range senders {
-				for _, via := range now.classes[sender].Nodes {
-					if via != origin && via != to {
-						add(origin, via)
-					}
-				}
+	for _, origin := range m.nodes {
+		for _, via := range now.Senders(origin.Name, to) {
+			for _, block := range origin.Blocks {
+				out = append(out, plan.Route{Prefix: block, From: m.nodes[m.index[via]].Addresses[0]})
 			}
 		}
 	}

@@ -85,7 +85,7 @@ func FuzzHostileNode(f *testing.F) {
 			hostile = with(evil)
 		}
 		got := w.sides(hostile, append(with(evil), w.reflectors...))
-		if w.spec.Kind != v1alpha1.TopologyHierarchy || len(w.planned(hostile).Slots) == len(w.planned(w.clients).Slots) {
+		if w.spec.Kind != hierarchy || len(w.planned(hostile).Slots) == len(w.planned(w.clients).Slots) {
 			require.Equal(t, want, got)
 			return
 		}

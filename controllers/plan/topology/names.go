@@ -126,9 +126,5 @@ func AsksForRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "
 // topology that has other cluster IDs: they select those of Single only, and of Quorum,
 // which has the same ID and may not be rid of them yet. They render the same sessions.
 func Scoped(roleLabel string, s Session) []plan.Peer {
-	reflector := equals(roleLabel, SlotSingle) + " || " + startsWith(roleLabel, SlotQuorum)
-	return []plan.Peer{
-		peer(PeerClients, isClient(roleLabel), reflector, s),
-		peer(PeerReflectors, reflector, reflector, s),
-	}
+	return flat(roleLabel, equals(roleLabel, SlotSingle)+" || "+startsWith(roleLabel, SlotQuorum), s)
 }

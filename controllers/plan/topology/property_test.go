@@ -34,12 +34,12 @@ func TestEveryPlanConnectsAllNodesAsDeeplyAsItSays(t *testing.T) {
 		net := w.network()
 		require.Empty(t, net.Unreached(all))
 		require.Equal(t, l.Depth, net.Depth(l.Depth+1, isClient))
-		if l.Kind != v1alpha1.TopologySingle {
+		if l.Kind != single {
 			require.GreaterOrEqual(t, l.Depth, min(w.spec.Redundancy, len(w.reflectors)))
 		}
 		for range 5 {
 			lost := rapid.Permutation(w.reflectors).Draw(t, "lost")[:l.Depth-1]
-			require.Empty(t, net.Without(names(lost)...).Unreached(isClient), "without %v", names(lost))
+			require.Empty(t, w.network(names(lost)...).Unreached(isClient), "without %v", names(lost))
 		}
 	})
 }
@@ -47,13 +47,12 @@ func TestEveryPlanConnectsAllNodesAsDeeplyAsItSays(t *testing.T) {
 func TestEveryPlanSurvivesTheLossOfAZone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, l := settled(t)
-		if len(w.zones) == 1 || w.spec.Redundancy == 1 && (l.Kind == v1alpha1.TopologyHierarchy || l.Kind == v1alpha1.TopologyMultiCluster) {
+		if len(w.zones) == 1 || w.spec.Redundancy == 1 && (l.Kind == hierarchy || l.Kind == multi) {
 			return
 		}
-		net := w.network()
 		for _, zone := range w.zones {
 			lost := slices.DeleteFunc(slices.Concat(w.clients, w.reflectors), func(n plan.Node) bool { return n.Zone != zone })
-			require.Empty(t, net.Without(names(lost)...).Unreached(isClient), "without zone %s", zone)
+			require.Empty(t, w.network(names(lost)...).Unreached(isClient), "without zone %s", zone)
 		}
 	})
 }
@@ -128,7 +127,7 @@ func TestAClientThatJoinsMovesNoOther(t *testing.T) {
 		} else {
 			w.follow(next)
 		}
-		if keysOf(w) != keys || w.spec.Kind != v1alpha1.TopologyHierarchy && w.perZone != slots {
+		if keysOf(w) != keys || w.spec.Kind != hierarchy && w.perZone != slots {
 			t.Skip("divided in another way, or another size")
 		}
 		after := w.sessions()
@@ -156,7 +155,7 @@ func TestAReflectorMoreOrLessMovesOneSessionOfAClientAtMost(t *testing.T) {
 		w, _ := settled(t)
 		for range 3 {
 			before := w.sessions()
-			if up := rapid.Bool().Draw(t, "more"); up || w.perZone == 1 || w.spec.Kind == v1alpha1.TopologyHierarchy {
+			if up := rapid.Bool().Draw(t, "more"); up || w.perZone == 1 || w.spec.Kind == hierarchy {
 				w.perZone++
 			} else {
 				w.perZone--
@@ -197,7 +196,7 @@ func TestAReflectorKeepsItsSlotAndItsClusterID(t *testing.T) {
 			require.Equal(t, n.Slot, after.Slots[i].Name)
 		}
 		for _, s := range after.Slots {
-			if l.Kind == v1alpha1.TopologyHierarchy && w.spec.Redundancy > 1 {
+			if l.Kind == hierarchy && w.spec.Redundancy > 1 {
 				require.Equal(t, ids[s.Name], s.ClusterID, s.Name)
 			}
 		}
@@ -210,7 +209,7 @@ func TestAReflectorKeepsItsSlotAndItsClusterID(t *testing.T) {
 // Racks come and go, and no other's cluster ID changes.
 func TestCountingOfClusterIDs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(v1alpha1.TopologyHierarchy, 2)
+		w := newWorld(hierarchy, 2)
 		w.spec.ClusterID = rapid.SampledFrom([]string{"244.0.0.1", "255.255.255.253", "0.0.0.1"}).Draw(t, "first")
 		w.spec.RackLabel, w.spec.Redundancy = rackLabel, 2
 		ids := map[string]string{}
@@ -249,14 +248,14 @@ func TestSlotsAreFilledInAGoodOrder(t *testing.T) {
 		w, l := settled(t)
 		first := 1
 		switch l.Kind {
-		case v1alpha1.TopologyHierarchy:
+		case hierarchy:
 			first = len(l.Groups)
 			if first > 1 {
 				first++
 			}
-		case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:
+		case quorum, multi:
 			first = len(l.Slots) - l.Depth + 1
-		case v1alpha1.TopologySingle, v1alpha1.TopologyAuto:
+		case single, v1alpha1.TopologyAuto:
 		}
 		filled := rapid.IntRange(min(first, len(l.Slots)), len(l.Slots)).Draw(t, "filled")
 		assigned := map[string]bool{}
@@ -264,7 +263,7 @@ func TestSlotsAreFilledInAGoodOrder(t *testing.T) {
 			assigned[s.Node] = true
 		}
 		missing := slices.DeleteFunc(names(w.reflectors), func(name string) bool { return assigned[name] })
-		require.Empty(t, w.network().Without(missing...).Unreached(isClient))
+		require.Empty(t, w.network(missing...).Unreached(isClient))
 	})
 }
 
@@ -286,7 +285,7 @@ func (w *world) requireSeveralZones(t *rapid.T, l topology.Layout) {
 // Workers of a pool arrive one by one, and have the role before the next is there.
 func TestRacksAndSpinesAreInSeveralZonesInWhateverOrderReflectorsArrive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(v1alpha1.TopologyHierarchy, rapid.IntRange(2, 4).Draw(t, "zones"))
+		w := newWorld(hierarchy, rapid.IntRange(2, 4).Draw(t, "zones"))
 		w.spec.Redundancy, w.spec.MaxClients = rapid.IntRange(2, 3).Draw(t, "redundancy"), 10
 		zones := w.zones
 		if rapid.Bool().Draw(t, "clients in one zone only") {

@@ -62,35 +62,30 @@ func TestAValueThatNoTopologyWritesIsOfNone(t *testing.T) {
 // While a cluster moves from one topology to another both stand side by side. Single and
 // Quorum, which have the same cluster ID, may match the same pair and render the same.
 func TestPeersOfDifferentTopologiesNeverMatchTheSamePair(t *testing.T) {
-	for _, flat := range []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum} {
-		requireSideBySide(t, flat, v1alpha1.TopologyHierarchy, v1alpha1.TopologyMultiCluster)
-	}
-}
-
-func requireSideBySide(t *testing.T, kinds ...v1alpha1.TopologyType) {
-	t.Helper()
-	var peers []plan.Peer
-	var nodes []plan.Node
-	for _, kind := range kinds {
-		w := newWorld(kind, 2).join(2)
-		w.made = 100 * len(nodes)
-		w.settle(6)
-		if kind == v1alpha1.TopologySingle {
-			w.peers = topology.Scoped(roleLabel, topology.Session{})
-			nodes = append(nodes, w.clients...)
+	for _, flat := range []v1alpha1.TopologyType{single, quorum} {
+		var peers []plan.Peer
+		var nodes []plan.Node
+		for _, kind := range []v1alpha1.TopologyType{flat, hierarchy, multi} {
+			w := newWorld(kind, 2).join(2)
+			w.made = 100 * len(nodes)
+			w.settle(6)
+			if kind == single {
+				w.peers = topology.Scoped(roleLabel, topology.Session{})
+				nodes = append(nodes, w.clients...)
+			}
+			peers, nodes = append(peers, w.peers...), append(nodes, w.reflectors...)
 		}
-		peers, nodes = append(peers, w.peers...), append(nodes, w.reflectors...)
-	}
-	requireOnePeerEach(t, peers, nodes)
-	seen := map[string]bool{}
-	for _, p := range peers {
-		require.False(t, seen[p.Name], p.Name)
-		seen[p.Name] = true
+		requireOnePeerEach(t, peers, nodes)
+		seen := map[string]bool{}
+		for _, p := range peers {
+			require.False(t, seen[p.Name], p.Name)
+			seen[p.Name] = true
+		}
 	}
 }
 
 func TestScopedPeersRenderSinglesSessions(t *testing.T) {
-	w := newWorld(v1alpha1.TopologySingle, 3).join(3)
+	w := newWorld(single, 3).join(3)
 	w.settle(3)
 	before := w.sessions()
 	w.peers = topology.Scoped(roleLabel, topology.Session{})

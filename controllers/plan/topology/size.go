@@ -123,27 +123,18 @@ func paths(sh *sharing) uint64 {
 }
 
 func tooManyPaths(spec Spec, paths uint64, total int) *plan.Problem {
-	if paths <= uint64(spec.MaxPaths) { //nolint:gosec // G115: never negative
-		return nil
-	}
+	tooMany := paths > uint64(spec.MaxPaths) //nolint:gosec // G115: never negative
 	number := fmt.Sprint(paths)
 	if paths > 1e6 {
 		number = "over a million"
 	}
-	return &plan.Problem{Reason: ReasonTooManyPaths, Message: fmt.Sprintf(
-		"spec.topology.type: %s with %d reflectors and spec.topology.redundancy %d gives nodes up to %s paths to each prefix, "+
-			"and spec.topology.maxPathsPerPrefix is %d", spec.Kind, total, spec.Redundancy, number, spec.MaxPaths,
-	)}
+	return plan.ProblemIf(tooMany, ReasonTooManyPaths, "spec.topology.type: %s with %d reflectors and spec.topology.redundancy %d "+
+		"gives nodes up to %s paths to each prefix, and spec.topology.maxPathsPerPrefix is %d", spec.Kind, total, spec.Redundancy, number, spec.MaxPaths)
 }
 
 func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
-	if clients <= spec.MaxClients {
-		return nil
-	}
-	return &plan.Problem{Reason: ReasonTooManyClients, Message: fmt.Sprintf(
-		"spec.topology.type: in %s with %d reflectors, %s would serve %d clients, and spec.topology.maxClientsPerReflector is %d",
-		spec.Kind, total, who, clients, spec.MaxClients,
-	)}
+	return plan.ProblemIf(clients > spec.MaxClients, ReasonTooManyClients, "spec.topology.type: in %s with %d reflectors, %s would serve %d clients, "+
+		"and spec.topology.maxClientsPerReflector is %d", spec.Kind, total, who, clients, spec.MaxClients)
 }
 
 // remedy names the topology that Auto would choose, and what else helps.
@@ -164,9 +155,6 @@ func remedy(spec Spec, clients []plan.Node, zones []string, sized int, reason st
 
 // tooManyRacks: a label whose every value is a group of its own is no rack's.
 func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Problem {
-	if racks <= mostGroups && (c.division != byLabel || needed <= max(clients, 2*spec.Redundancy)) {
-		return nil
-	}
 	field, value, advice := "spec.topology.rackLabel", spec.RackLabel, "name a label that more nodes share, or leave it out"
 	switch c.division {
 	case byZone:
@@ -176,11 +164,11 @@ func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Proble
 		advice = "raise it"
 	case byLabel:
 	}
-	message := fmt.Sprintf("%s: %s makes %d groups of %d nodes, and %d are possible: %s", field, value, racks, clients, mostGroups, advice)
-	if racks <= mostGroups {
-		message = fmt.Sprintf("%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
+	if racks > mostGroups {
+		return plan.Problemf(ReasonTooManyRacks, "%s: %s makes %d groups of %d nodes, and %d are possible: %s", field, value, racks, clients, mostGroups, advice)
 	}
-	return &plan.Problem{Reason: ReasonTooManyRacks, Message: message}
+	return plan.ProblemIf(c.division == byLabel && needed > max(clients, 2*spec.Redundancy), ReasonTooManyRacks,
+		"%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
 }
 
 // depth is how many reflectors have to be lost to cut some clients off from others,

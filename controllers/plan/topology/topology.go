@@ -44,12 +44,10 @@ func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []p
 // same cluster ID.
 func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	var out []plan.Peer
-	for _, addr := range client.Addresses {
-		if slices.ContainsFunc(reflector.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }) {
-			p := peer(peeringName(reflector.Name, client.Name, addr), "", "", s)
-			p.Node, p.PeerIP, p.ASN = reflector.Name, addr.String(), asn
-			out = append(out, p)
-		}
+	for _, addr := range plan.Common(reflector, client) {
+		p := peer(peeringName(reflector.Name, client.Name, addr), "", "", s)
+		p.Node, p.PeerIP, p.ASN = reflector.Name, addr.String(), asn
+		out = append(out, p)
 	}
 	return out
 }
@@ -82,7 +80,11 @@ func peeringName(a, b string, addr netip.Addr) string {
 // each other. The two selectors exclude each other, so no two forward peers ever match the same pair of nodes
 // (whose winner Calico does not define).
 func Single(roleLabel string, s Session) []plan.Peer {
-	reflector := "has(" + roleLabel + ")"
+	return flat(roleLabel, "has("+roleLabel+")", s)
+}
+
+// flat are the BGPPeers of one group, of the reflectors that this selector selects.
+func flat(roleLabel, reflector string, s Session) []plan.Peer {
 	return []plan.Peer{peer(PeerClients, isClient(roleLabel), reflector, s), peer(PeerReflectors, reflector, reflector, s)}
 }
 

@@ -117,27 +117,13 @@ func (w *world) arrange() topology.Layout {
 
 // follow does what a layout says.
 func (w *world) follow(l topology.Layout) {
-	w.reflectors = slices.Clone(w.reflectors)
-	for i, n := range w.reflectors {
+	reflectors := slices.Clone(w.reflectors)
+	for i := range reflectors {
+		n := &reflectors[i]
 		n.RoleLabel, n.Slot, n.ClusterID, n.Labels = false, "", "", maps.Clone(n.Labels)
 		delete(n.Labels, roleLabel)
-		for _, s := range l.Slots {
-			if s.Node == n.Name {
-				n.RoleLabel, n.Slot, n.ClusterID = true, s.Name, s.ClusterID
-				n.Labels[roleLabel] = s.Name
-			}
-		}
-		w.reflectors[i] = n
 	}
-	w.clients = slices.Clone(w.clients)
-	for i, n := range w.clients {
-		if rack, ok := l.Racks[n.Name]; ok {
-			n.Rack, n.Labels = rack, maps.Clone(n.Labels)
-			n.Labels[plan.RackLabel] = rack
-			w.clients[i] = n
-		}
-	}
-	w.peers = l.Peers
+	w.reflectors, w.clients, w.peers = l.Written(reflectors, roleLabel), l.Written(w.clients, roleLabel), l.Peers
 }
 
 // settle sizes, orders, arranges and follows.
@@ -153,10 +139,11 @@ func (w *world) settle(sized int) (topology.Layout, *plan.Problem) {
 	return l, problem
 }
 
-func (w *world) network() *simulate.Network {
+// network is that of all nodes but those that are down.
+func (w *world) network(down ...string) *simulate.Network {
 	off := false
 	return simulate.NewConfiguration(roleLabel, slices.Concat(w.clients, w.reflectors), plan.BGPConfig{Mesh: plan.Mesh{Enabled: &off}}, w.peers).
-		Network(func(string) bool { return true })
+		Network(func(name string) bool { return !slices.Contains(down, name) })
 }
 
 func isClient(name string) bool { return strings.HasPrefix(name, "client") }

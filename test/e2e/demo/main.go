@@ -1,10 +1,8 @@
 //go:build linux
 
-// Command demo does rrpool's main job end to end, on real parts, and shows it as a
-// user sees it, on the command line: a cluster of six nodes in three zones moves from
-// the BGP full mesh, with a mesh password, onto a dedicated worker pool of route
-// reflectors and back. It ends with 0 only when no packet between workloads was lost,
-// as the README defines it, and each command ended with its exit code.
+// Command demo does rrpool's main job end to end, on real parts, and shows it as a user sees it, on the command line: a cluster of six
+// nodes in three zones moves from the BGP full mesh, with a mesh password, onto a dedicated worker pool of route reflectors and back. It
+// ends with 0 only when no packet between workloads was lost, as the README defines it, and each command ended with its exit code.
 package main
 
 import (
@@ -67,7 +65,6 @@ func run(ctx context.Context) error {
 	return err
 }
 
-// title begins a part.
 func title(text string) { fmt.Printf("\n== %s\n", text) }
 
 // demo is the cluster, and where commands are typed, as a user does.
@@ -81,7 +78,7 @@ type demo struct {
 func (d demo) show(ctx context.Context) error {
 	d.say("every pair of pods exchanges a packet every 10 ms, from now on")
 	title("Is it fit, and what would happen?")
-	if err := d.rrpool(ctx, 0, "check --pre -o short"); err != nil {
+	if err := d.rrpool(ctx, 0, "check --pre"); err != nil {
 		return err
 	}
 	if err := d.StartManager(); err != nil {

@@ -4,7 +4,6 @@ package site
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,7 +22,6 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// zone is the name of the i-th zone, from 0.
 func (s *Site) zone(i int) string {
 	if s.options.Generation == iksserver.Classic {
 		return fmt.Sprintf("dal1%d", 2*i)
@@ -91,11 +88,7 @@ func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
 
 // join makes a deployed worker a host of the cluster. Where the apiserver is away, it tries again, as a kubelet does.
 func (s *Site) join(ctx context.Context, w iksserver.Worker) {
-	for {
-		err := s.Lab.AddNodes(ctx, s.host(w))
-		if err == nil {
-			break
-		}
+	for err := s.Lab.AddNodes(ctx, s.host(w)); err != nil; err = s.Lab.AddNodes(ctx, s.host(w)) {
 		s.progress("worker %s could not join: %v", w.ID, err)
 		_ = s.Lab.Kube().CoreV1().Nodes().Delete(ctx, w.IP, metav1.DeleteOptions{}) // half of it may be there
 		select {
@@ -107,7 +100,6 @@ func (s *Site) join(ctx context.Context, w iksserver.Worker) {
 	s.progress("worker %s is deployed in %s and joins as node %s", w.ID, w.Zone, w.IP)
 }
 
-// leave takes a deleted worker's host away.
 func (s *Site) leave(ctx context.Context, w iksserver.Worker) {
 	if err := s.Lab.RemoveNode(ctx, w.IP); err != nil {
 		s.progress("node %s could not leave: %v", w.IP, err)
@@ -116,70 +108,41 @@ func (s *Site) leave(ctx context.Context, w iksserver.Worker) {
 	s.progress("worker %s is deleted, node %s is gone", w.ID, w.IP)
 }
 
-// install does what the user does before the manager starts: the manifests of
-// config/rbac as they are, and, on a cloud, the credentials. What IKS puts into a
-// cluster is there in any case.
+// install does what the user does before the manager starts: the manifests of config/rbac as they are, and, on a cloud, the credentials.
+// What IKS puts into a cluster is there in any case.
 func (s *Site) install(ctx context.Context) error {
+	var objects []client.Object
 	if s.Cloud != nil {
-		if err := s.create(ctx, clusterInfo()); err != nil {
-			return err
+		objects = append(objects, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"},
+			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q,"name":"demo"}`, ClusterID)},
+		})
+	}
+	if !s.options.Bare {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}})
+		for _, name := range []string{"service_account.yaml", "role.yaml", "bindings.yaml"} {
+			content, err := os.ReadFile(filepath.Join(programs.Root(), "config", "rbac", name)) //nolint:gosec // G304: our own manifests
+			if err != nil {
+				return err
+			}
+			manifest, err := controlplane.Objects(content)
+			if err != nil {
+				return err
+			}
+			for _, o := range manifest {
+				objects = append(objects, o)
+			}
 		}
 	}
-	if s.options.Bare {
-		return nil
+	if !s.options.Bare && s.Cloud != nil {
+		objects = append(objects, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: Namespace}, StringData: map[string]string{"apikey": APIKey},
+		})
 	}
-	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}}
-	if s.Cloud != nil {
-		objects = append(objects, credentials())
-	}
-	if err := s.create(ctx, objects...); err != nil {
-		return err
-	}
-	for _, name := range []string{"service_account.yaml", "role.yaml", "bindings.yaml"} {
-		if err := s.createFile(ctx, filepath.Join(programs.Root(), "config", "rbac", name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Site) create(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
-		if err := s.Client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := s.Client.Create(ctx, o); err != nil {
 			return fmt.Errorf("installing %T %q: %w", o, o.GetName(), err)
 		}
-	}
-	return nil
-}
-
-// credentials are the user's Secret.
-func credentials() client.Object {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "rrpool-ibmcloud", Namespace: Namespace},
-		StringData: map[string]string{"apikey": APIKey},
-	}
-}
-
-// clusterInfo is what IKS itself puts into a cluster.
-func clusterInfo() client.Object {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-system"},
-		Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q,"name":"demo"}`, ClusterID)},
-	}
-}
-
-// createFile creates every object of a manifest.
-func (s *Site) createFile(ctx context.Context, path string) error {
-	content, err := os.ReadFile(path) //nolint:gosec // G304: our own manifests
-	if err != nil {
-		return fmt.Errorf("reading a manifest: %w", err)
-	}
-	objects, err := controlplane.Objects(content)
-	for _, o := range objects {
-		err = errors.Join(err, s.Client.Create(ctx, o))
-	}
-	if err != nil {
-		return fmt.Errorf("creating what %s says: %w", path, err)
 	}
 	return nil
 }

@@ -34,7 +34,6 @@ import (
 // tokenFolder is where a container finds the token of its service account.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // G101: a folder
 
-// pod is one process of the manager's Deployment.
 type pod struct {
 	name, node string
 	template   string
@@ -67,7 +66,8 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 	if err := r.site.cloudOn(node); err != nil {
 		return nil, err
 	}
-	if p.process, err = controlplane.StartProcess(cmd, r.site.podLog(p.name), func(start func() error) error { return r.site.Lab.Enter(node, start) }); err != nil {
+	enter := func(start func() error) error { return r.site.Lab.Enter(node, start) }
+	if p.process, err = controlplane.StartProcess(cmd, r.site.file("pod-"+p.name+".log"), enter); err != nil {
 		return nil, err
 	}
 	if err := r.site.register(ctx, d, p); err != nil {
@@ -120,7 +120,7 @@ func (s *Site) mountToken(ctx context.Context, namespace, account string, p *pod
 	if err != nil {
 		return fmt.Errorf("asking for a token of service account %q: %w", account, err)
 	}
-	folder := filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "pods", p.name)
+	folder := s.file("pods/" + p.name)
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return fmt.Errorf("making a pod's folder: %w", err)
 	}
@@ -147,18 +147,11 @@ func (s *Site) probeURL(container *corev1.Container, node string) string {
 	return "http://" + address + get.Path
 }
 
-// ready asks the readiness probe.
-func (p *pod) ready(ctx context.Context) bool {
+func (p *pod) ready() bool {
 	if !p.process.Running() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := (&http.Client{Timeout: time.Second}).Get(p.probe)
 	if err != nil {
 		return false
 	}
@@ -179,10 +172,6 @@ func (p *pod) kill() {
 
 // kubeletPort is where the apiserver asks a kubelet for logs.
 const kubeletPort = "10250"
-
-func (s *Site) podLog(name string) string {
-	return filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), "pod-"+name+".log")
-}
 
 // register makes a Pod of a process that runs, as its ReplicaSet and its kubelet do, where Options.Pods wants that. The namespace's Pod
 // Security profile has to let it in. It is called ready from the start: the Deployment's status says how many are.
@@ -238,16 +227,13 @@ func (s *Site) serveLogs(node string) error {
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.answerLog)
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}}
 	server.StartTLS()
-	if s.kubelets == nil {
-		s.kubelets = map[string]*httptest.Server{}
-	}
 	s.kubelets[node] = server
 	return nil
 }
 
 // answerLog gives the last lines of a pod's log, with a time before each if one is asked for: that of the answer, not of the line.
 func (s *Site) answerLog(w http.ResponseWriter, r *http.Request) {
-	content, err := os.ReadFile(s.podLog(filepath.Base(r.PathValue("pod"))))
+	content, err := os.ReadFile(s.file("pod-" + filepath.Base(r.PathValue("pod")) + ".log"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
@@ -40,7 +41,7 @@ const (
 // A changed template replaces the pods one after the other, as far as maxUnavailable lets it; maxSurge is not used. With Options.Pods
 // they are Pods of the API as well, which can be listed, and whose logs can be read.
 //
-// It does not imitate: images (the manager is the one that BuildManager has built), the user, the read-only root, limits, affinity and
+// It does not imitate: images (the manager is the one that programs.Build has built), the user, the read-only root, limits, affinity and
 // spreading, probes other than the readiness probe, and NetworkPolicies. Of the environment it adds the apiserver's address, as a
 // kubelet does, and the cloud's, which is not IBM's here. A template that has what it does not know is not run, and Err says why.
 type Runtime struct {
@@ -84,21 +85,14 @@ func (r *Runtime) Err() error {
 
 func (r *Runtime) run(ctx context.Context) {
 	defer close(r.done)
-	ticker := time.NewTicker(runtimePeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			for _, p := range r.pods {
-				p.kill()
-			}
-			return
-		case <-ticker.C:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		err := errors.Join(r.sync(ctx), r.site.finalizeNamespaces(ctx))
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.last = err
-		r.mu.Unlock()
+	}, runtimePeriod)
+	for _, p := range r.pods {
+		p.kill()
 	}
 }
 
@@ -118,17 +112,16 @@ func (r *Runtime) sync(ctx context.Context) error {
 	}
 	r.template = string(template)
 	r.dropEnded()
-	r.replace(ctx, d)
+	r.replace(d)
 	r.shrink(int(ptr.Deref(d.Spec.Replicas, 1)))
 	return errors.Join(r.grow(ctx, d), r.report(ctx, d))
 }
 
-// replace stops one that an older template has made, if those that are away already are fewer than may be. One that is not ready is
-// away.
-func (r *Runtime) replace(ctx context.Context, d *appsv1.Deployment) {
+// replace stops one that an older template has made, if those that are away already are fewer than may be. One that is not ready is away.
+func (r *Runtime) replace(d *appsv1.Deployment) {
 	wanted, away, old, serves := int(ptr.Deref(d.Spec.Replicas, 1)), 0, -1, false
 	for i, p := range r.pods {
-		ready := p.ready(ctx)
+		ready := p.ready()
 		if !ready {
 			away++
 		}
@@ -209,7 +202,7 @@ func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment) error {
 		if p.template == r.template {
 			updated++
 		}
-		if p.ready(ctx) {
+		if p.ready() {
 			ready++
 		}
 	}
@@ -222,10 +215,8 @@ func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment) error {
 	}
 	d = d.DeepCopy()
 	d.Status = status
-	if _, err := r.site.Lab.Kube().AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("writing the Deployment's status: %w", err)
-	}
-	return nil
+	_, err := r.site.Lab.Kube().AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{})
+	return err
 }
 
 // finalizeNamespaces does for namespaces that are deleted what the namespace controller does: it deletes everything in them, and
@@ -235,22 +226,20 @@ func (s *Site) finalizeNamespaces(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listing the namespaces: %w", err)
 	}
-	var errs []error
 	for i := range list.Items {
 		n := &list.Items[i]
 		if n.DeletionTimestamp == nil || !slices.Contains(n.Spec.Finalizers, corev1.FinalizerKubernetes) {
 			continue
 		}
 		if err := s.empty(ctx, n.Name); err != nil {
-			errs = append(errs, fmt.Errorf("emptying namespace %q: %w", n.Name, err))
-			continue
+			return fmt.Errorf("emptying namespace %q: %w", n.Name, err)
 		}
 		n.Spec.Finalizers = nil
 		if _, err := s.Lab.Kube().CoreV1().Namespaces().Finalize(ctx, n, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, fmt.Errorf("letting namespace %q go: %w", n.Name, err))
+			return fmt.Errorf("letting namespace %q go: %w", n.Name, err)
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // empty deletes all objects of a namespace, of whatever kind.

@@ -1,10 +1,8 @@
 //go:build linux
 
-// Package site is a whole installation in one process tree: a lab cluster whose
-// nodes look like IKS workers, an IBM Cloud whose workers join that cluster as
-// real hosts once they are deployed, and the manager as a process of its own
-// with exactly the rights of config/rbac. Given nodes of its own, it is a cluster
-// that no cloud provides: no IBM Cloud, no credentials.
+// Package site is a whole installation in one process tree: a lab cluster whose nodes look like IKS workers, an IBM Cloud whose workers
+// join that cluster as real hosts once they are deployed, and the manager as a process of its own with exactly the rights of config/rbac.
+// Given nodes of its own, it is a cluster that no cloud provides: no IBM Cloud, no credentials.
 //
 // The process must be inside the lab's namespaces: see lab.Main and lab.Isolate.
 package site
@@ -50,9 +48,8 @@ const (
 
 // Options say what to build. The zero value is six workers in three zones on VPC, without a mesh password.
 type Options struct {
-	// Nodes of a cluster that no cloud provides. With them there is no cloud
-	// server, no provider ID and no credential, and the next three options mean
-	// nothing.
+	// Nodes of a cluster that no cloud provides. With them there is no cloud server, no provider ID and no credential, and the next three
+	// options mean nothing.
 	Nodes []lab.NodeSpec
 	// Zones over which the six workers that run pods are spread. Default 3.
 	Zones int
@@ -104,7 +101,7 @@ func (s *Site) address(string, string) string {
 func Start(ctx context.Context, options Options) (*Site, error) {
 	options.Zones, options.Generation = cmp.Or(options.Zones, 3), cmp.Or(options.Generation, iksserver.VPC)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Site{options: options, stop: stop}
+	s := &Site{options: options, stop: stop, exposed: map[string]bool{}, kubelets: map[string]*httptest.Server{}}
 	if err := s.start(ctx, background); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
@@ -132,23 +129,18 @@ func (s *Site) start(ctx, background context.Context) error {
 		}
 		nodes = s.hosts()
 	}
-	if err := s.addNodes(ctx, nodes); err != nil {
-		return err
-	}
-	return s.install(ctx)
-}
-
-// addNodes brings up the first nodes, and waits for their mesh.
-func (s *Site) addNodes(ctx context.Context, specs []lab.NodeSpec) error {
-	for _, spec := range specs {
+	for _, spec := range nodes {
 		if spec.Pods > 0 {
 			s.Workers = append(s.Workers, spec.Name)
 		}
 	}
-	if err := s.Lab.AddNodes(ctx, specs...); err != nil {
-		return fmt.Errorf("adding the nodes: %w", err)
+	if err := s.Lab.AddNodes(ctx, nodes...); err != nil {
+		return err
 	}
-	return s.Lab.WaitMesh(ctx)
+	if err := s.Lab.WaitMesh(ctx); err != nil {
+		return err
+	}
+	return s.install(ctx)
 }
 
 // startCloud serves the IBM Cloud APIs on loopback: elsewhere no API key would be sent to it without TLS.
@@ -165,7 +157,7 @@ func (s *Site) startCloud(background context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening the cloud's port: %w", err)
 	}
-	s.endpoint, s.exposed = "http://"+listener.Addr().String(), map[string]bool{}
+	s.endpoint = "http://" + listener.Addr().String()
 	s.server = &http.Server{Handler: s.Cloud, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.server.Serve(listener) }()
 	go s.Cloud.Run(background, 200*time.Millisecond)
@@ -229,9 +221,8 @@ func (s *Site) progress(format string, args ...any) {
 // patience is how long a whole test may take on a slow machine.
 const patience = 40 * time.Minute
 
-// ForTest builds a site that ends with the test, and on failure keeps everything
-// that explains it. The package needs a TestMain that calls BuildManager and
-// lab.Main.
+// ForTest builds a site that ends with the test, and on failure keeps everything that explains it. The package needs a TestMain that calls
+// programs.Build and lab.Main.
 func ForTest(tb testing.TB, options Options) (context.Context, *Site) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
@@ -243,20 +234,15 @@ func ForTest(tb testing.TB, options Options) (context.Context, *Site) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			tb.Error(err)
+		if log, err := s.ManagerLog(); err == nil && strings.Contains(log, APIKey) {
+			tb.Error("the manager's log holds the API key")
 		}
-	})
-	tb.Cleanup(func() {
 		if tb.Failed() {
 			dir := filepath.Join(os.TempDir(), "rrpool-failures", strings.ReplaceAll(tb.Name(), "/", "_"))
 			tb.Logf("everything about the failure is in %s (%v)", dir, s.Dump(dir))
 		}
-	})
-	tb.Cleanup(func() {
-		log, err := s.ManagerLog()
-		if err == nil && strings.Contains(log, APIKey) {
-			tb.Error("the manager's log holds the API key")
+		if err := s.Stop(); err != nil {
+			tb.Error(err)
 		}
 	})
 	return ctx, s

@@ -5,6 +5,7 @@
 package probe
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,18 +62,14 @@ type endpoint struct {
 
 // New starts a prober without endpoints. An interval of 0 is DefaultInterval.
 func New(interval time.Duration) *Prober {
-	if interval == 0 {
-		interval = DefaultInterval
-	}
 	p := &Prober{
-		interval:  interval,
+		interval:  cmp.Or(interval, DefaultInterval),
 		epoch:     time.Now(),
 		id:        uint16(os.Getpid()), //nolint:gosec // G115: any 16 bits will do
 		endpoints: map[string]*endpoint{},
 		stop:      make(chan struct{}),
 	}
-	p.done.Add(1)
-	go p.send()
+	p.done.Go(p.send)
 	return p
 }
 
@@ -100,8 +97,7 @@ func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) e
 	}
 	p.endpoints[name] = added
 	if added.conn != nil {
-		p.done.Add(1)
-		go p.receive(added)
+		p.done.Go(func() { p.receive(added) })
 	}
 	return nil
 }
@@ -189,10 +185,7 @@ func (p *Prober) catchUp(endpoints ...*endpoint) {
 // Stop ends all probes. Report stays usable.
 func (p *Prober) Stop() error {
 	p.mu.Lock()
-	names := make([]string, 0, len(p.endpoints))
-	for name := range p.endpoints {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(p.endpoints))
 	p.mu.Unlock()
 	var errs []error
 	for _, name := range names {
@@ -203,11 +196,17 @@ func (p *Prober) Stop() error {
 	return errors.Join(errs...)
 }
 
+// connect begins a series with room for its probes: a sender that asks for memory may have to wait until the garbage collector's threads,
+// which have no priority, have run.
 func (p *Prober) connect(from, to *endpoint) {
 	if from.conn == nil {
 		return
 	}
-	s := newSeries(uint32(len(p.series)), from.name, to.name, to.address, int(expectedTime/p.interval)) //nolint:gosec // G115: few
+	room := int(expectedTime / p.interval)
+	s := &series{
+		number: uint32(len(p.series)), from: from.name, to: to.name, target: net.IPAddr{IP: to.address.AsSlice()}, //nolint:gosec // G115: few
+		sent: make([]time.Duration, 0, room), answered: make([]bool, 0, room),
+	}
 	p.series = append(p.series, s)
 	from.targets = append(from.targets, s)
 	from.from.Store(s.number, s)
@@ -216,7 +215,6 @@ func (p *Prober) connect(from, to *endpoint) {
 // send is the one sender of all pairs. A tick that comes late is not made up for: two probes close together would both fall into
 // one gap that lasts microseconds.
 func (p *Prober) send() {
-	defer p.done.Done()
 	_ = raisePriority() // lab.Start says where BIRD, and so this too, may not have it
 	packet := make([]byte, packetSize)
 	for {
@@ -240,7 +238,6 @@ func (p *Prober) send() {
 }
 
 func (p *Prober) receive(e *endpoint) {
-	defer p.done.Done()
 	buffer, control := make([]byte, 1500), make([]byte, 256)
 	for {
 		packet, came, err := read(e.conn, buffer, control)

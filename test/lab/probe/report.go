@@ -100,7 +100,6 @@ func newPair(s sample, epoch time.Time, phases []Phase) Pair {
 				run = Outage{From: at, Phase: phase}
 			}
 			run.Lost++
-			run.Until = at
 		}
 		if run.Lost > 0 && (s.answered[i] || i == len(s.sent)-1) {
 			run.Until = at
@@ -218,11 +217,9 @@ func (r Report) ZeroLoss() error {
 	if len(r.Pairs) == 0 {
 		return errors.New("no loss can be ruled out: nothing was probed")
 	}
-	sent, lost := 0, 0
+	sent, lost := r.Totals()
 	var unconnected, starved, broken []Pair
 	for _, pair := range r.Pairs {
-		sent += pair.Sent
-		lost += pair.Lost
 		switch {
 		case pair.Unconnected:
 			unconnected = append(unconnected, pair)
@@ -240,8 +237,9 @@ func (r Report) ZeroLoss() error {
 	case lost*singleLossOdds >= sent && lost > 0:
 		return fmt.Errorf("%d of %d probes were lost, one by one: %s", lost, sent, names(r.Lossy()))
 	case len(starved) > 0:
+		worst := slices.MaxFunc(starved, func(a, b Pair) int { return int(a.LongestSilence - b.LongestSilence) })
 		return fmt.Errorf("no loss can be ruled out: %d pairs were not probed often enough, for up to %s: the machine is too busy",
-			len(starved), slices.MaxFunc(starved, bySilence).LongestSilence.Round(time.Millisecond))
+			len(starved), worst.LongestSilence.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -279,8 +277,6 @@ func (r Report) Totals() (sent, lost int) {
 	}
 	return sent, lost
 }
-
-func bySilence(a, b Pair) int { return int(a.LongestSilence - b.LongestSilence) }
 
 func names(pairs []Pair) string {
 	shown := make([]string, 0, shownPairs)

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,15 +26,9 @@ func reportOf(phases []Phase, samples ...sample) Report {
 	return newReport(epoch, epoch.Add(time.Hour), DefaultInterval, phases, samples)
 }
 
-func dots(n int) string { return repeat('.', n) }
+func dots(n int) string { return strings.Repeat(".", n) }
 
-func repeat(c rune, n int) string {
-	text := make([]rune, n)
-	for i := range text {
-		text[i] = c
-	}
-	return string(text)
-}
+func gap(n int) string { return strings.Repeat("_", n) }
 
 func TestZeroLoss(t *testing.T) {
 	tests := map[string]struct {
@@ -49,12 +44,12 @@ func TestZeroLoss(t *testing.T) {
 		"only one direction is broken":               {samples: []sample{history("a", "b", dots(100)), history("b", "a", "..xxx")}, want: "1 of 2 pairs lost probes in a row: b → a"},
 		"never connected":                            {samples: []sample{history("a", "b", "xxxx")}, want: "1 pairs were never connected"},
 		"nothing probed":                             {want: "nothing was probed"},
-		"a pause in which nothing could be noticed":  {samples: []sample{history("a", "b", "..."+repeat('_', 50)+"...")}, want: "not probed often enough, for up to 510ms"},
-		"a pause of less than half a second in 41 s": {samples: []sample{history("a", "b", dots(2_000)+repeat('_', 40)+dots(2_101))}},
-		"the same in 40 s":                           {samples: []sample{history("a", "b", dots(2_000)+repeat('_', 40)+dots(2_000))}, want: "not probed often enough, for up to 410ms"},
-		"two of them in 60 s":                        {samples: []sample{history("a", "b", dots(2_000)+repeat('_', 40)+dots(2_000)+repeat('_', 40)+dots(2_000))}, want: "not probed often enough"},
-		"a pause in which something is lost as well": {samples: []sample{history("a", "b", dots(9_000)+repeat('_', 40)+"xx"+dots(9_000))}, want: "lost probes in a row"},
-		"a pause that is short of being an excuse":   {samples: []sample{history("a", "b", "..."+repeat('_', 20)+"...")}},
+		"a pause in which nothing could be noticed":  {samples: []sample{history("a", "b", "..."+gap(50)+"...")}, want: "not probed often enough, for up to 510ms"},
+		"a pause of less than half a second in 41 s": {samples: []sample{history("a", "b", dots(2_000)+gap(40)+dots(2_101))}},
+		"the same in 40 s":                           {samples: []sample{history("a", "b", dots(2_000)+gap(40)+dots(2_000))}, want: "not probed often enough, for up to 410ms"},
+		"two of them in 60 s":                        {samples: []sample{history("a", "b", dots(2_000)+gap(40)+dots(2_000)+gap(40)+dots(2_000))}, want: "not probed often enough"},
+		"a pause in which something is lost as well": {samples: []sample{history("a", "b", dots(9_000)+gap(40)+"xx"+dots(9_000))}, want: "lost probes in a row"},
+		"a pause that is short of being an excuse":   {samples: []sample{history("a", "b", "..."+gap(20)+"...")}},
 		"more pairs than a line can name":            {samples: []sample{history("a", "b", ".xx"), history("a", "c", ".xx"), history("b", "a", ".xx"), history("b", "c", ".xx")}, want: "; and 1 more"},
 	}
 	for name, test := range tests {

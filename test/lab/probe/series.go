@@ -2,7 +2,7 @@ package probe
 
 import (
 	"net"
-	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,16 +19,6 @@ type series struct {
 	ended    bool
 }
 
-// newSeries has room for so many probes: a sender that asks for memory may have to wait until the garbage collector's threads, which
-// have no priority, have run.
-func newSeries(number uint32, from, to string, address netip.Addr, room int) *series {
-	return &series{
-		number: number, from: from, to: to, target: net.IPAddr{IP: address.AsSlice()},
-		sent: make([]time.Duration, 0, room), answered: make([]bool, 0, room),
-	}
-}
-
-// sample is a copy of a series.
 type sample struct {
 	from, to string
 	sent     []time.Duration
@@ -56,14 +46,9 @@ func (s *series) answer(sequence uint32, now time.Duration) {
 func (s *series) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || len(s.sent) == 0 {
-		s.ended = true
-		return
-	}
 	s.ended = true
-	last := len(s.sent) - 1
 	keep := len(s.sent)
-	for keep > 0 && !s.answered[keep-1] && s.sent[last]-s.sent[keep-1] < replyTimeout/10 {
+	for keep > 0 && !s.answered[keep-1] && s.sent[len(s.sent)-1]-s.sent[keep-1] < replyTimeout/10 {
 		keep--
 	}
 	s.sent, s.answered = s.sent[:keep], s.answered[:keep]
@@ -76,11 +61,7 @@ func (s *series) waiting(until time.Duration) bool {
 	if s.ended {
 		return false
 	}
-	newest := time.Duration(0)
-	if n := len(s.sent); n > 0 {
-		newest = s.sent[n-1]
-	}
-	for i := len(s.sent) - 1; i >= 0 && newest-s.sent[i] <= replyTimeout; i-- {
+	for i := len(s.sent) - 1; i >= 0 && s.sent[len(s.sent)-1]-s.sent[i] <= replyTimeout; i-- {
 		if s.sent[i] < until && !s.answered[i] {
 			return true
 		}
@@ -92,19 +73,9 @@ func (s *series) waiting(until time.Duration) bool {
 func (s *series) sample(until time.Duration) sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first, end := 0, len(s.sent)
-	for first < end && !s.answered[first] {
-		first++
-	}
-	if first == end {
-		first = 0
-	}
+	first, end := max(0, slices.Index(s.answered, true)), len(s.sent)
 	for end > first && s.sent[end-1] >= until {
 		end--
 	}
-	return sample{
-		from: s.from, to: s.to,
-		sent:     append([]time.Duration(nil), s.sent[first:end]...),
-		answered: append([]bool(nil), s.answered[first:end]...),
-	}
+	return sample{from: s.from, to: s.to, sent: slices.Clone(s.sent[first:end]), answered: slices.Clone(s.answered[first:end])}
 }

@@ -14,11 +14,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	names := os.Args[1:]
-	if len(names) == 0 {
-		names = programs.Names()
-	}
-	err := programs.Build(ctx, os.Stderr, names...)
+	err := programs.Build(ctx, os.Stderr, os.Args[1:]...)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

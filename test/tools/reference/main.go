@@ -49,7 +49,6 @@ func write(markdown, man, release string) error {
 // connection are the flags of every command that asks a cluster.
 var connection = []string{"kubeconfig", "context", "request-timeout", "namespace"}
 
-// page has each command with its flags.
 func page(root *cobra.Command) string {
 	var out strings.Builder
 	shared := pflag.NewFlagSet("", pflag.ContinueOnError)

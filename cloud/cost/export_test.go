@@ -1,4 +1,0 @@
-package cost
-
-// StatusBy is Status with another book.
-var StatusBy = statusBy

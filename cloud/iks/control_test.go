@@ -1,0 +1,313 @@
+package iks_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/providertest"
+)
+
+// tampering stands between a provider and the cloud, and makes of it a bad one.
+type tampering struct {
+	http.RoundTripper
+	change tamper
+}
+
+// tamper makes the requests that take the place of a changing one.
+type tamper = func(r *http.Request, body string, send sending) (*http.Response, error)
+
+type sending = func(path, body string) (*http.Response, error)
+
+func (d tampering) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, "/identity/") {
+		return d.RoundTripper.RoundTrip(r)
+	}
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+	}
+	return d.change(r, string(body), func(path, body string) (*http.Response, error) {
+		again := r.Clone(r.Context())
+		again.URL.Path = path
+		again.Body, again.ContentLength = io.NopCloser(bytes.NewBufferString(body)), int64(len(body))
+		return d.RoundTripper.RoundTrip(again)
+	})
+}
+
+// forgetful is a provider that takes its first error for the last word.
+type forgetful struct {
+	cloud.Provider
+	err error
+}
+
+func (f *forgetful) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
+	if f.err != nil {
+		return cloud.Progress{}, f.err
+	}
+	got, err := f.Provider.Ensure(ctx, want)
+	f.err = err
+	return got, err
+}
+
+// rewriting replaces a word in the requests to one path, repeating sends a request again
+// after an error, with a word replaced.
+func rewriting(path, what, by string) tamper {
+	return func(r *http.Request, body string, send sending) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, path) {
+			body = strings.Replace(body, what, by, 1)
+		}
+		return send(r.URL.Path, body)
+	}
+}
+
+func repeating(what, by string) tamper {
+	return func(r *http.Request, body string, send sending) (*http.Response, error) {
+		resp, err := send(r.URL.Path, body)
+		if err == nil && resp.StatusCode < 500 {
+			return resp, nil
+		}
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return send(r.URL.Path, strings.Replace(body, what, by, 1))
+	}
+}
+
+// clearing takes the taints away when the pool grows.
+func clearing(r *http.Request, body string, send sending) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "resizeWorkerPool") {
+		resp, err := send("/global/v2/setWorkerPoolTaints", strings.Replace(body, `"size":2`, `"taints":{}`, 1))
+		if err != nil {
+			return nil, err
+		}
+		_ = resp.Body.Close()
+	}
+	return send(r.URL.Path, body)
+}
+
+// shrinking makes the pool smaller instead of removing a worker.
+func shrinking(r *http.Request, body string, send sending) (*http.Response, error) {
+	if !strings.HasSuffix(r.URL.Path, "removeWorker") {
+		return send(r.URL.Path, body)
+	}
+	cluster, _, _ := strings.Cut(body, `"workerID"`)
+	return send("/global/v2/resizeWorkerPool", cluster+`"workerpool":"route-reflectors","size":1}`)
+}
+
+func lost(path string) iksserver.Fault {
+	return iksserver.Fault{Method: "POST", Path: path, Status: http.StatusGatewayTimeout, Executed: true, Times: 1}
+}
+
+// none is a fault that never comes to pass.
+var none = iksserver.Fault{Path: "^none$"}
+
+// TestABadProviderIsFoundOut: the trials of this package see it when a provider does
+// what none must. The real provider passes with each of these faults.
+func TestABadProviderIsFoundOut(t *testing.T) {
+	clean := cleanRun(t, iksserver.VPC, iksserver.Documented)
+	for name, c := range map[string]struct {
+		change tamper
+		fault  iksserver.Fault
+		want   string
+	}{
+		"it repeats a change whose answer is lost, as the SDK would": {
+			repeating("", ""), lost("resizeWorkerPool"), "resize took effect 2 times, 1 are needed",
+		},
+		"it orders the pool again": {repeating("", ""), lost("createWorkerPool$"), "create the pool was refused with status 409"},
+		"it orders a pool of another name": {
+			repeating(`"name":"route`, `"name":"second-route`), lost("createWorkerPool$"), "there is a second pool",
+		},
+		"it orders the zones with the pool, before there are taints": {
+			rewriting("createWorkerPool", `"zones":[]`, `"zones":[{"id":"us-south-1","subnetID":"sub-us-south-1"}]`),
+			none,
+			"was ordered with the taints map[]",
+		},
+		"it takes the taints from workers": {
+			clearing, none, "has lost its taint",
+		},
+		"it lets the cloud choose who goes": {
+			shrinking, none, "goes, which was not named",
+		},
+		"it gives up after an error": {nil, lost("setWorkerPoolTaints$"), "not done after 6h0m0s"},
+		"it is a good one":           {rewriting("", "", ""), lost("createWorkerPool"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnvironment(t, iksserver.VPC, iksserver.Documented)
+				connect := w.connect
+				w.connect = func(wire http.RoundTripper) cloud.Provider {
+					if c.change == nil {
+						return &forgetful{Provider: connect(wire)}
+					}
+					return connect(tampering{wire, c.change})
+				}
+				w.restart()
+				w.Inject(c.fault)
+				var found []string
+				for i, s := range lifecycle {
+					if found = w.complaints(s, clean[i].bill, nameOf(iksserver.VPC)); len(found) > 0 {
+						break
+					}
+				}
+				if c.want == "" {
+					require.Empty(t, found)
+					return
+				}
+				require.Contains(t, strings.Join(found, "\n"), c.want)
+			})
+		})
+	}
+}
+
+// headers carries requests with one header set.
+type headers struct {
+	http.RoundTripper
+	name, value string
+}
+
+func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(h.name, h.value)
+	return h.RoundTripper.RoundTrip(r)
+}
+
+// TestSparseAnswersCanStopAPool is the control: without an acknowledgment, or against
+// the cloud's word, or in the wrong resource group, there is no worker.
+func TestSparseAnswersCanStopAPool(t *testing.T) {
+	silent := func(b []byte) []byte {
+		before, after, ok := strings.Cut(string(b), `"taints":{"`)
+		if !ok {
+			return b
+		}
+		_, after, _ = strings.Cut(after, "}")
+		return []byte(before + `"taints":{}` + after)
+	}
+	for name, c := range map[string]struct {
+		profile iksserver.Profile
+		fault   iksserver.Fault
+		group   string
+		want    string
+	}{
+		"the taints are not acknowledged": {
+			profile: iksserver.Sparse,
+			fault:   iksserver.Fault{Path: "setWorkerPoolTaints$", Status: 503}, want: "setting the taints of",
+		},
+		"the pool shows that it has none": {
+			fault: iksserver.Fault{Method: "GET", Path: "orker[pP]ools?$", Spoil: silent}, want: "the pool's new taints",
+		},
+		"the resource group is an empty header": {
+			profile: iksserver.Strict, group: " ", want: "Viewer role on the cluster's resource group",
+		},
+		"the resource group is another": {
+			profile: iksserver.Strict, group: "another", want: "Viewer role on the cluster's resource group",
+		},
+	} {
+		for _, generation := range both {
+			t.Run(name+", "+generation, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newEnvironment(t, generation, c.profile)
+					w.Inject(c.fault.On(c.fault.Method, cmp.Or(c.fault.Path, "^never$")))
+					wire := w.Transport()
+					if c.group != "" {
+						wire = headers{wire, "X-Auth-Resource-Group", strings.TrimSpace(c.group)}
+					}
+					w.provider = w.connect(wire)
+					err := w.live(w.wanted(1, 3))
+					require.ErrorContains(t, err, "not done after")
+					require.ErrorContains(t, err, c.want)
+					require.Empty(t, w.ours())
+				})
+			})
+		}
+	}
+}
+
+// TestEachProfileBites: what passes on the others is refused, or asked for in vain.
+func TestEachProfileBites(t *testing.T) {
+	labelled := rewriting("", `"labels":{`, `"labels":{"app.kubernetes.io/managed-by":"rrpool",`)
+	for _, generation := range both {
+		for _, profile := range iksserver.Profiles {
+			t.Run(fmt.Sprintf("%s, %s", profile, generation), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newEnvironment(t, generation, profile)
+					w.provider = w.connect(tampering{w.Transport(), labelled})
+					err := w.live(w.wanted(1, 3))
+					require.Equal(t, profile == iksserver.Strict, err != nil, "a label of Kubernetes: %v", err)
+				})
+				synctest.Test(t, func(t *testing.T) { // a process that remembers nothing of what it has asked for
+					w, done := newEnvironment(t, generation, profile), false
+					for range 100 {
+						w.restart()
+						got, _ := w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.wanted(1, 3)) })
+						done = done || got.Done
+					}
+					require.Equal(t, profile != iksserver.Sparse, done, "what was acknowledged is shown")
+					asked := overspent(w.Requests(), nil, nameOf(generation))
+					require.Equal(t, profile == iksserver.Slow, len(asked) > 0, "%v", asked)
+				})
+			})
+		}
+	}
+}
+
+// TestAPoolThatGrowsIsNotShrunkOnAnOldList: the lists of a slow cloud lack the workers that were ordered a moment ago,
+// so that the smaller size seems to be there, and a cloud that is asked for it chooses who goes.
+func TestAPoolThatGrowsIsNotShrunkOnAnOldList(t *testing.T) {
+	for _, generation := range both {
+		for name, again := range map[string]func(*environment){"the same process": func(*environment) {}, "a new process": (*environment).restart} {
+			t.Run(generation+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newEnvironment(t, generation, iksserver.Slow)
+					require.NoError(t, w.live(w.wanted(1, 3)))
+					time.Sleep(5 * time.Minute)
+					did, err := w.provider.Ensure(t.Context(), w.wanted(2, 3))
+					require.NoError(t, err)
+					require.NotEmpty(t, did.Did)
+					again(w)
+					for range 100 {
+						_, _ = w.provider.Ensure(t.Context(), w.wanted(1, 3)) // lists that differ are an error
+						time.Sleep(5 * time.Second)
+					}
+					require.Empty(t, w.wrongs)
+				})
+			})
+		}
+	}
+}
+
+// TestATaintThatIsTakenOffShowsAgain: a cloud that has reported taints, and now does
+// not, means that there are none.
+func TestATaintThatIsTakenOffShowsAgain(t *testing.T) {
+	for _, generation := range both {
+		t.Run(generation, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnvironment(t, generation, iksserver.Strict)
+				for len(w.ours()) == 0 { // the taints were acknowledged a moment ago
+					_, err := w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.wanted(1, 3)) })
+					require.NoError(t, err)
+				}
+				w.SetPoolTaints(clusterID, providertest.PoolName, map[string]string{})
+				w.Inject(iksserver.Fault{Method: "GET", Path: "getWorkerPool$", Spoil: func(b []byte) []byte {
+					return []byte(strings.Replace(string(b), `"taints":{},`, "", 1))
+				}})
+				require.NoError(t, w.live(w.wanted(1, 3)))
+				require.Empty(t, w.Untainted(providertest.PoolName))
+			})
+		})
+	}
+}

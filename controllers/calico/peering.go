@@ -1,0 +1,305 @@
+package calico
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/peering"
+)
+
+// servicesAnnotation, of the default BGPConfiguration, has the ranges that are announced for ClusterPeerings, as a JSON list.
+const servicesAnnotation = "rrpool.io/peering-services"
+
+// isOurs reports whether rrpool made an object.
+func isOurs(o metav1.Object) bool { return o.GetLabels()[managedByLabel] == managedByValue }
+
+// peeringOf is the ClusterPeering that an object of ours was made for.
+func peeringOf(o metav1.Object) string {
+	if !isOurs(o) {
+		return ""
+	}
+	return o.GetLabels()[v1alpha1.PeeringLabel]
+}
+
+func labelsFor(name string) map[string]string {
+	out := map[string]string{managedByLabel: managedByValue}
+	if name != "" {
+		out[v1alpha1.PeeringLabel] = name
+	}
+	return out
+}
+
+// ObservePeering is Observe, and reads past any cache what only ClusterPeerings depend on.
+func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering.Observed, error) {
+	cluster, err := a.Observe(ctx, scope)
+	out := peering.Observed{Cluster: cluster}
+	if err != nil {
+		return out, err
+	}
+	err = a.list(ctx, peering.KindBGPFilter, func(raw *unstructured.Unstructured) error {
+		o := apiv3.NewBGPFilter()
+		err := a.parse(raw, o)
+		out.Filters = append(out.Filters, peering.Filter{Name: o.Name, Peering: peeringOf(o), Is: filterIn(o)})
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	err = a.list(ctx, peering.KindIPPool, func(raw *unstructured.Unstructured) error {
+		o := apiv3.NewIPPool()
+		if err := a.parse(raw, o); err != nil {
+			return err
+		}
+		cidr, err := netip.ParsePrefix(o.Spec.CIDR)
+		if err != nil {
+			return fmt.Errorf("reading the CIDR of IPPool %q: %w", o.Name, err)
+		}
+		out.Pools = append(out.Pools, peering.IPPool{
+			Name: o.Name, CIDR: cidr.Masked(), Peering: peeringOf(o), Announced: !o.Spec.Disabled && !o.Spec.DisableBGPExport,
+		})
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	if a.store.config == nil {
+		return out, nil
+	}
+	out.Services, err = announced(a.store.config)
+	for _, c := range servicesOf(a.store.config.Spec) {
+		if !slices.Contains(out.Services, c) {
+			out.OtherServices = append(out.OtherServices, c)
+		}
+	}
+	return out, err
+}
+
+// list reads all custom resources of a kind.
+func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured.Unstructured) error) error {
+	found := &unstructured.UnstructuredList{}
+	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
+	if err := a.cfg.Writer.List(ctx, found); err != nil {
+		return fmt.Errorf("listing %ss: %w", kind, err)
+	}
+	for i := range found.Items {
+		if err := each(&found.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse reads a custom resource in Calico's words. In the first group libcalico-go keeps metadata in an annotation.
+func (a *Adapter) parse(raw *unstructured.Unstructured, into resource) error {
+	kind := raw.GetKind()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, into); err != nil {
+		return fmt.Errorf("parsing %s %q: %w", kind, raw.GetName(), err)
+	}
+	return fromStored(a.group, into)
+}
+
+// peeringIn is peeringOf for a custom resource of any kind.
+func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
+	o := apiv3.NewBGPFilter()
+	o.SetLabels(raw.GetLabels())
+	o.SetAnnotations(raw.GetAnnotations())
+	if fromStored(a.group, o) != nil {
+		return ""
+	}
+	return peeringOf(o)
+}
+
+// applyPeering makes one change of a ClusterPeering.
+func (a *Adapter) applyPeering(ctx context.Context, action plan.Action) (bool, error) {
+	switch act := action.(type) {
+	case plan.PutFilter:
+		text, err := json.Marshal(act.Filter)
+		if err != nil {
+			return false, fmt.Errorf("rendering BGPFilter %q: %w", act.Name, err)
+		}
+		spec := filterSpec(act.Filter)
+		return a.putObject(ctx, peering.KindBGPFilter, act.Name, act.Peering, &spec, map[string]string{filterAnnotation: string(text)})
+	case plan.PutIPPool:
+		spec := poolSpec(act.CIDR)
+		return a.putObject(ctx, peering.KindIPPool, act.Name, act.Peering, &spec, nil)
+	case plan.DeletePeeringObject:
+		return a.deleteObject(ctx, act)
+	case plan.AnnounceServices:
+		return a.announceServices(ctx, act.CIDRs)
+	default:
+		return false, fmt.Errorf("there is no action %T", action)
+	}
+}
+
+// putObject creates a custom resource of a ClusterPeering, or gives it that spec.
+func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any, annotations map[string]string) (bool, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
+	if err != nil {
+		return false, fmt.Errorf("rendering %s %q: %w", kind, name, err)
+	}
+	o, do := a.custom(kind, name), "updating"
+	err = a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("reading %s %q: %w", kind, name, err)
+	}
+	if apierrors.IsNotFound(err) {
+		do = "creating"
+	} else if a.peeringIn(o) != of {
+		return false, &NameTakenError{Kind: kind, Name: name}
+	}
+	o.SetLabels(labelsFor(of))
+	o.SetAnnotations(annotations)
+	o.Object["spec"] = fields
+	if do == "creating" {
+		err = a.cfg.Writer.Create(ctx, o)
+	} else {
+		err = a.cfg.Writer.Update(ctx, o)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s %s %q: %w", do, kind, name, err)
+	}
+	if kind == peering.KindBGPFilter && !reflect.DeepEqual(o.Object["spec"], any(fields)) {
+		return true, fmt.Errorf("%s %s %q: the API has dropped fields of it: this Calico's BGPFilters know too little (source), upgrade it", do, kind, name)
+	}
+	return true, nil
+}
+
+func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject) (bool, error) {
+	o := a.custom(act.Kind, act.Name)
+	err := a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if apierrors.IsNotFound(err) || err == nil && a.peeringIn(o) != act.Peering {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %q: %w", act.Kind, act.Name, err)
+	}
+	return a.deleteVersion(ctx, o)
+}
+
+// filterSpec are the rules of a BGPFilter. What a node itself announces is left to Calico, which joins the addresses of
+// pods to blocks; of that only the ranges to be withheld are named.
+func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
+	four, six := rulesFor(f, netip.Addr.Is4), rulesFor(f, netip.Addr.Is6)
+	out := apiv3.BGPFilterSpec{ImportV4: four.in, ExportV4: four.out}
+	for _, r := range six.in {
+		out.ImportV6 = append(out.ImportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, MatchOperator: r.MatchOperator, Action: r.Action})
+	}
+	for _, r := range six.out {
+		out.ExportV6 = append(out.ExportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, MatchOperator: r.MatchOperator, Action: r.Action})
+	}
+	return out
+}
+
+// rules are those of one address family.
+type rules struct{ in, out []apiv3.BGPFilterRuleV4 }
+
+func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) rules {
+	const learned = apiv3.BGPFilterSourceRemotePeers
+	var r rules
+	add := func(to *[]apiv3.BGPFilterRuleV4, cidrs []netip.Prefix, rule apiv3.BGPFilterRuleV4) {
+		for _, c := range cidrs {
+			if family(c.Addr()) {
+				rule.CIDR = c.String()
+				*to = append(*to, rule)
+			}
+		}
+	}
+	add(&r.in, f.Import, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
+	r.in = append(r.in, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
+	add(&r.out, f.Withhold, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Reject})
+	add(&r.out, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.Equal, Source: learned, Action: apiv3.Reject})
+	add(&r.out, slices.Concat(f.Pods, f.Services), apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Source: learned, Action: apiv3.Accept})
+	r.out = append(r.out, apiv3.BGPFilterRuleV4{Source: learned, Action: apiv3.Reject})
+	return r
+}
+
+// filterAnnotation, of a BGPFilter, has what it lets through: rules are compared with those that are made from it.
+const filterAnnotation = "rrpool.io/filter"
+
+// filterIn is what a BGPFilter lets through, nil where it has other rules than those we make.
+func filterIn(o *apiv3.BGPFilter) *plan.PeeringFilter {
+	out := &plan.PeeringFilter{}
+	if err := json.Unmarshal([]byte(o.Annotations[filterAnnotation]), out); err != nil || !reflect.DeepEqual(filterSpec(*out), o.Spec) {
+		return nil
+	}
+	return out
+}
+
+// poolSpec is a disabled IPPool: no address is ever taken from it. Calico wants a block size that fits.
+func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
+	size := 26
+	if cidr.Addr().Is6() {
+		size = 122
+	}
+	return apiv3.IPPoolSpec{
+		CIDR: cidr.String(), Disabled: true, BlockSize: max(size, cidr.Bits()), NodeSelector: "all()",
+		IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
+	}
+}
+
+// announced are the ranges that a BGPConfiguration announces for ClusterPeerings.
+func announced(o *apiv3.BGPConfiguration) ([]netip.Prefix, error) {
+	text, ok := o.Annotations[servicesAnnotation]
+	if !ok {
+		return nil, nil
+	}
+	var out []netip.Prefix
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return nil, fmt.Errorf("reading annotation %s=%.256q of %s: %s; it says which ranges of serviceClusterIPs are rrpool's, as %s: correct it",
+			servicesAnnotation, text, meshObject, plan.Plain(err.Error(), 256), `["10.96.0.0/12"]`)
+	}
+	return out, nil
+}
+
+// announceServices makes the ranges that are announced for ClusterPeerings exactly these. What others announce stays.
+func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (bool, error) {
+	o, err := a.liveConfig(ctx)
+	if err != nil {
+		return false, err
+	}
+	if o == nil {
+		if len(cidrs) == 0 {
+			return false, nil
+		}
+		return false, changed(apiv3.KindBGPConfiguration, defaultConfig, "it has been deleted")
+	}
+	ours, err := announced(o.typed)
+	if err != nil || slices.Equal(ours, cidrs) {
+		return false, err
+	}
+	var blocks []any
+	for _, b := range o.typed.Spec.ServiceClusterIPs {
+		if c, err := netip.ParsePrefix(b.CIDR); err != nil || !slices.Contains(ours, c) {
+			blocks = append(blocks, map[string]any{"cidr": b.CIDR})
+		}
+	}
+	for _, c := range cidrs {
+		blocks = append(blocks, map[string]any{"cidr": c.String()})
+	}
+	unstructured.RemoveNestedField(o.raw.Object, "spec", "serviceClusterIPs")
+	if len(blocks) > 0 {
+		err = unstructured.SetNestedSlice(o.raw.Object, blocks, "spec", "serviceClusterIPs")
+	}
+	err = errors.Join(err, o.drop("annotations", servicesAnnotation))
+	if len(cidrs) > 0 {
+		text, jsonErr := json.Marshal(cidrs)
+		err = errors.Join(err, jsonErr, o.note(servicesAnnotation, string(text)))
+	}
+	return a.updateConfig(ctx, o, err)
+}

@@ -1,0 +1,78 @@
+package calico
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/peering"
+)
+
+// ReadSide reads what another cluster is to this one. It needs the rights of ClusterRole rrpool-remote there, and no more.
+func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
+	group, err := ChooseGroup(ctx, cfg)
+	if err != nil {
+		return peering.Side{}, err
+	}
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return peering.Side{}, fmt.Errorf("reading the remote cluster: %w", err)
+	}
+	s := &served{ctx: ctx, api: d.RESTClient()}
+	calico := func(resource string) string { return "/apis/" + group.Group.String() + "/" + resource }
+	var pool v1alpha1.RouteReflectorPool
+	var nodes corev1.NodeList
+	var config apiv3.BGPConfiguration
+	var ipPools apiv3.IPPoolList
+	out := peering.Side{ASN: defaultASN}
+	if s.get(&pool, "/apis", v1alpha1.GroupVersion.String(), "routereflectorpools", v1alpha1.SingletonName) {
+		scope := plan.Scope{RoleLabel: pool.Spec.BGP.NodeLabel}
+		s.ask(&nodes, "its route reflectors", s.api.Get().AbsPath("/api/v1/nodes").Param("labelSelector", scope.RoleLabel))
+		out.Reflectors = reflectorsIn(nodes.Items, scope)
+	}
+	if s.get(&config, calico("bgpconfigurations"), defaultConfig) {
+		if config.Spec.ASNumber != nil {
+			out.ASN = uint32(*config.Spec.ASNumber)
+		}
+		out.Services = servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: config.Spec.ServiceClusterIPs})
+	}
+	s.get(&ipPools, calico("ippools"))
+	for _, p := range ipPools.Items {
+		cidr, err := netip.ParsePrefix(p.Spec.CIDR)
+		if err == nil && !p.Spec.Disabled && !p.Spec.DisableBGPExport {
+			out.Pods = append(out.Pods, cidr.Masked())
+		}
+	}
+	if s.err != nil {
+		return peering.Side{}, fmt.Errorf("reading the remote cluster: %w", s.err)
+	}
+	return out, nil
+}
+
+// reflectorsIn are the addresses of the nodes in the role, of those that are Ready where any is.
+func reflectorsIn(items []corev1.Node, scope plan.Scope) []netip.Addr {
+	var nodes []plan.Node
+	for i := range items {
+		if n := nodeOf(&items[i], scope); n.RoleLabel && n.ClusterID != "" {
+			nodes = append(nodes, n)
+		}
+	}
+	ready := func(n plan.Node) bool { return n.Ready }
+	if slices.ContainsFunc(nodes, ready) {
+		nodes = slices.DeleteFunc(nodes, func(n plan.Node) bool { return !n.Ready })
+	}
+	var out []netip.Addr
+	for _, n := range nodes {
+		out = append(out, n.Addresses...)
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}

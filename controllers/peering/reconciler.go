@@ -1,0 +1,361 @@
+// Package peering reconciles ClusterPeerings: it gathers what is true here and in the remote cluster, lets the plan decide,
+// applies that, and reports once at the end.
+package peering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/peering"
+)
+
+// Datastore is Calico.
+type Datastore interface {
+	// ObservePeering gives everything known at this moment, or an error when any of it is unknown.
+	ObservePeering(ctx context.Context, scope plan.Scope) (peering.Observed, error)
+	// Apply makes one change and says whether there was anything to change.
+	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
+}
+
+// How soon to look again: after a change of our own, and otherwise.
+const (
+	again = time.Second
+	look  = 10 * time.Second
+)
+
+// remoteTimeout bounds one look at a remote cluster.
+const remoteTimeout = 10 * time.Second
+
+// Reconciler makes one ClusterPeering after the other as its spec wants it.
+type Reconciler struct {
+	// Client writes, and reads the Secrets with kubeconfigs, which are in Namespace.
+	Client client.Client
+	// Live reads past any cache.
+	Live      client.Reader
+	Datastore Datastore
+	Namespace string
+
+	// All that follows may be left out.
+
+	Recorder events.EventRecorder
+	// Leading gives the reason why another manager may be writing, nil for none. It is asked before every write.
+	Leading func(context.Context) error
+	// ReadSide is calico.ReadSide unless a test sets it.
+	ReadSide func(context.Context, *rest.Config) (peering.Side, error)
+	// Wait is how long a time really takes, for tests with a fast clock.
+	Wait func(time.Duration) time.Duration
+}
+
+// scope is one reconciliation.
+type scope struct {
+	object   *v1alpha1.ClusterPeering
+	labels   plan.Scope
+	observed peering.Observed
+	desired  peering.Desired
+	step     peering.Step
+	// remoteErr is why the remote cluster is not known now, nil where it is.
+	remoteErr error
+	changes   int
+}
+
+// Reconcile takes one ClusterPeering a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	object := &v1alpha1.ClusterPeering{}
+	if err := r.Live.Get(ctx, request.NamespacedName, object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err) //nolint:wrapcheck // it names the object
+	}
+	s := &scope{object: object}
+	err := r.reconcile(ctx, s)
+	if object.DeletionTimestamp != nil && err == nil && s.changes == 0 {
+		return reconcile.Result{}, r.editFinalizers(ctx, object, controllerutil.RemoveFinalizer)
+	}
+	if calico.IsConflict(err) {
+		err, s.changes = nil, s.changes+1
+	} else if patchErr := r.report(ctx, s, err); err == nil {
+		err = patchErr
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if s.changes > 0 {
+		return reconcile.Result{RequeueAfter: r.wait(again)}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
+	if err := r.leading(ctx); err != nil {
+		return err
+	}
+	if s.object.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(s.object, v1alpha1.PeeringFinalizer) {
+		if err := r.editFinalizers(ctx, s.object, controllerutil.AddFinalizer); err != nil {
+			return err
+		}
+	}
+	if err := r.gather(ctx, s); err != nil {
+		return err
+	}
+	s.step = peering.Next(s.observed, s.desired)
+	return r.apply(ctx, s)
+}
+
+func (r *Reconciler) wait(d time.Duration) time.Duration {
+	if r.Wait == nil {
+		return d
+	}
+	return r.Wait(d)
+}
+
+func (r *Reconciler) leading(ctx context.Context) error {
+	if r.Leading == nil {
+		return nil
+	}
+	return r.Leading(ctx)
+}
+
+// gather fills in what the decision depends on.
+func (r *Reconciler) gather(ctx context.Context, s *scope) error {
+	pool := &v1alpha1.RouteReflectorPool{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, pool)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading RouteReflectorPool %q: %w", v1alpha1.SingletonName, err)
+	}
+	s.desired = peering.Desired{Name: s.object.Name, NotReflecting: notReflecting(pool), Gone: s.object.DeletionTimestamp != nil}
+	s.labels = plan.Scope{RoleLabel: pool.Spec.BGP.NodeLabel, ZoneLabel: pool.Spec.Topology.ZoneLabel}
+	if s.observed, err = r.Datastore.ObservePeering(ctx, s.labels); err != nil {
+		return fmt.Errorf("observing the cluster: %w", err)
+	}
+	spec := s.object.Spec
+	s.desired.Pods, s.desired.KeepNextHop = ptr.Deref(spec.Advertise.Pods, true), spec.NextHop == v1alpha1.NextHopNodes
+	if ref := spec.PasswordSecretRef; ref.Name != "" {
+		s.desired.Password = &plan.SecretRef{Name: ref.Name, Key: ref.Key}
+	}
+	if err := r.gatherServices(ctx, s); err != nil {
+		return err
+	}
+	if !s.desired.Gone {
+		s.observed.Remote, s.remoteErr = r.remote(ctx, spec.Remote)
+	}
+	return nil
+}
+
+// notReflecting is why the cluster has no reflectors that last.
+func notReflecting(pool *v1alpha1.RouteReflectorPool) string {
+	switch {
+	case pool.Name == "":
+		return "there is no RouteReflectorPool in this cluster: its reflectors are what peers with the remote cluster"
+	case pool.DeletionTimestamp != nil:
+		return "the RouteReflectorPool of this cluster is being deleted"
+	case pool.Spec.Mode == v1alpha1.ModeFullMesh:
+		return "the RouteReflectorPool of this cluster has spec.mode FullMesh"
+	}
+	return ""
+}
+
+// gatherServices finds the ranges of services of this cluster, and which of them any ClusterPeering advertises.
+func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
+	var all v1alpha1.ClusterPeeringList
+	if err := r.Live.List(ctx, &all); err != nil {
+		return fmt.Errorf("listing ClusterPeerings: %w", err)
+	}
+	own := s.observed.OtherServices
+	if len(own) == 0 {
+		var err error
+		if own, err = r.serviceCIDRs(ctx); err != nil {
+			return err
+		}
+	}
+	for i := range all.Items {
+		p := &all.Items[i]
+		if p.DeletionTimestamp != nil || !ptr.Deref(p.Spec.Advertise.Services, true) {
+			continue
+		}
+		cidrs, err := prefixes("spec.advertise.serviceCIDRs", p.Spec.Advertise.ServiceCIDRs)
+		if err != nil && p.Name == s.object.Name {
+			return err
+		}
+		if len(cidrs) == 0 {
+			cidrs = own
+		}
+		s.desired.Announce = append(s.desired.Announce, cidrs...)
+		if p.Name == s.object.Name {
+			s.desired.Services, s.desired.ServiceCIDRs = true, cidrs
+		}
+	}
+	return nil
+}
+
+// serviceCIDRs are those that Kubernetes knows, none before Kubernetes 1.33.
+func (r *Reconciler) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error) {
+	var found networkingv1.ServiceCIDRList
+	err := r.Live.List(ctx, &found)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing ServiceCIDRs: %w", err)
+	}
+	var out []netip.Prefix
+	for _, c := range found.Items {
+		cidrs, err := prefixes("spec.cidrs of ServiceCIDR "+c.Name, c.Spec.CIDRs)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, cidrs...)
+	}
+	return out, nil
+}
+
+// specError is a value of the spec that cannot be used.
+type specError struct{ error }
+
+// prefixes reads ranges.
+func prefixes(field string, cidrs []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, c := range cidrs {
+		p, err := netip.ParsePrefix(c)
+		if err == nil && p != p.Masked() {
+			err = fmt.Errorf("it has bits behind its length: did you mean %s?", p.Masked())
+		}
+		if err != nil {
+			return nil, specError{fmt.Errorf("%s: %q is no CIDR such as 10.210.0.0/16: %w", field, c, err)}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// remote is the other cluster, nil with the reason where it is not known.
+func (r *Reconciler) remote(ctx context.Context, spec v1alpha1.RemoteCluster) (*peering.Side, error) {
+	if spec.Static != nil {
+		return static(*spec.Static)
+	}
+	config, err := r.remoteConfig(ctx, spec.KubeconfigSecretRef)
+	if err != nil {
+		return nil, err
+	}
+	read := r.ReadSide
+	if read == nil {
+		read = calico.ReadSide
+	}
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	side, err := read(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &side, nil
+}
+
+func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
+	out := &peering.Side{ASN: uint32(spec.ASNumber)} //nolint:gosec // the API bounds it
+	for _, text := range spec.Reflectors {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" {
+			return nil, specError{fmt.Errorf("spec.remote.static.reflectors: %q is no IP address", text)}
+		}
+		out.Reflectors = append(out.Reflectors, addr)
+	}
+	slices.SortFunc(out.Reflectors, netip.Addr.Compare)
+	var podErr, serviceErr error
+	out.Pods, podErr = prefixes("spec.remote.static.podCIDRs", spec.PodCIDRs)
+	out.Services, serviceErr = prefixes("spec.remote.static.serviceCIDRs", spec.ServiceCIDRs)
+	if err := errors.Join(podErr, serviceErr); err != nil {
+		return nil, specError{err}
+	}
+	return out, nil
+}
+
+// remoteConfig reads a kubeconfig. It must hold all that it needs: what it would have the manager run or read is refused.
+func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef) (*rest.Config, error) {
+	secret := &corev1.Secret{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret); err != nil {
+		return nil, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, ref.Name, err)
+	}
+	content, ok := secret.Data[ref.Key]
+	if !ok {
+		return nil, fmt.Errorf("secret %s/%s has no key %q", r.Namespace, ref.Name, ref.Key)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(content)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the kubeconfig in Secret %s/%s: %w", r.Namespace, ref.Name, err)
+	case config.ExecProvider != nil || config.AuthProvider != nil:
+		return nil, fmt.Errorf("the kubeconfig in Secret %s/%s would run a program to log in: give one with a token", r.Namespace, ref.Name)
+	case config.CAFile+config.CertFile+config.KeyFile+config.BearerTokenFile != "":
+		return nil, fmt.Errorf("the kubeconfig in Secret %s/%s refers to files: give one that holds all data itself", r.Namespace, ref.Name)
+	case config.Insecure:
+		return nil, fmt.Errorf("the kubeconfig in Secret %s/%s says insecure-skip-tls-verify: any machine could be that apiserver", r.Namespace, ref.Name)
+	}
+	config.Timeout = remoteTimeout
+	return config, nil
+}
+
+// apply takes the step's actions in order and stops at the first error.
+func (r *Reconciler) apply(ctx context.Context, s *scope) error {
+	for _, action := range s.step.Actions {
+		if err := r.leading(ctx); err != nil {
+			return err
+		}
+		changed, err := r.Datastore.Apply(ctx, s.labels, action)
+		if err != nil {
+			return fmt.Errorf("trying to %s: %w", action, err)
+		}
+		if !changed {
+			continue
+		}
+		s.changes++
+		log.FromContext(ctx).Info(action.String(), "event", "PeeringChanged")
+		if r.Recorder != nil {
+			r.Recorder.Eventf(s.object, nil, corev1.EventTypeNormal, "PeeringChanged", "Peer", "%s", action)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) editFinalizers(ctx context.Context, object *v1alpha1.ClusterPeering, edit func(client.Object, string) bool) error {
+	before := object.DeepCopy()
+	if !edit(object, v1alpha1.PeeringFinalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(r.Client.Patch(ctx, object, patch)); err != nil {
+		return fmt.Errorf("writing the finalizers of ClusterPeering %q: %w", object.Name, err)
+	}
+	return nil
+}
+
+// report writes the status where it has changed.
+func (r *Reconciler) report(ctx context.Context, s *scope, failure error) error {
+	status := s.status(failure)
+	if equality.Semantic.DeepEqual(s.object.Status, status) {
+		return nil
+	}
+	before := s.object.DeepCopy()
+	s.object.Status = status
+	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, s.object, client.MergeFrom(before))); err != nil {
+		return fmt.Errorf("writing the status of ClusterPeering %q: %w", s.object.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package peering
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// status is what there is to report. Where the cluster could not be observed, all else stays as it was.
+func (s *scope) status(failure error) v1alpha1.ClusterPeeringStatus {
+	out := *s.object.Status.DeepCopy()
+	out.ObservedGeneration = s.object.Generation
+	if s.observed.Remote != nil {
+		side := s.observed.Remote
+		out.Remote = &v1alpha1.RemoteStatus{
+			ASNumber: int64(side.ASN), Reflectors: texts(side.Reflectors), PodCIDRs: texts(side.Pods), ServiceCIDRs: texts(side.Services),
+		}
+		out.Sessions, out.Advertised = s.sessions(), texts(s.step.Advertised)
+	}
+	for _, c := range []metav1.Condition{s.ready(failure), s.remoteKnown(failure), s.established(failure)} {
+		c.ObservedGeneration, c.Message = s.object.Generation, plan.Plain(c.Message, 1024)
+		meta.SetStatusCondition(&out.Conditions, c)
+	}
+	return out
+}
+
+func texts[T fmt.Stringer](values []T) []string {
+	var out []string
+	for _, v := range values {
+		out = append(out, v.String())
+	}
+	return out
+}
+
+func (s *scope) sessions() []v1alpha1.PeeringSession {
+	var out []v1alpha1.PeeringSession
+	for _, e := range s.step.Expected {
+		session := v1alpha1.PeeringSession{Node: e.Node, Peer: e.Peer.String(), Established: e.Established}
+		if e.Received >= 0 {
+			session.PrefixesReceived = ptr.To(int32(e.Received)) //nolint:gosec // a number of routes
+		}
+		out = append(out, session)
+	}
+	return out
+}
+
+// missing names the first sessions that are not Established.
+func (s *scope) missing() string {
+	var out []string
+	for _, e := range s.step.Expected {
+		if !e.Established {
+			out = append(out, fmt.Sprintf("%s ↔ %s", e.Node, e.Peer))
+		}
+	}
+	return plan.Few(out)
+}
+
+// The reasons that a ClusterPeering's conditions have beside those of package plan/peering.
+const (
+	reasonFailed         = "Failed"
+	reasonInvalidSpec    = "InvalidSpec"
+	reasonNameTaken      = "NameTaken"
+	reasonRemoteUnknown  = "RemoteUnknown"
+	reasonSessionMissing = "SessionsMissing"
+	reasonWriting        = "Writing"
+	reasonPeered         = "Peered"
+)
+
+func condition(kind string, status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func (s *scope) ready(failure error) metav1.Condition {
+	const kind = v1alpha1.ConditionReady
+	var invalid specError
+	var taken *calico.NameTakenError
+	missing := s.missing()
+	switch {
+	case errors.As(failure, &invalid), errors.As(s.remoteErr, &invalid):
+		return condition(kind, metav1.ConditionFalse, reasonInvalidSpec, "%s", invalid)
+	case errors.As(failure, &taken):
+		return condition(kind, metav1.ConditionFalse, reasonNameTaken, "%s", taken)
+	case failure != nil:
+		return condition(kind, metav1.ConditionUnknown, reasonFailed, "%s", failure)
+	case s.remoteErr != nil:
+		return condition(kind, metav1.ConditionUnknown, reasonRemoteUnknown, "the remote cluster is not known now, so nothing is changed: %s", s.remoteErr)
+	case s.step.Problem != nil:
+		return condition(kind, metav1.ConditionFalse, s.step.Problem.Reason, "nothing new is written: %s", s.step.Problem.Message)
+	case s.changes > 0:
+		return condition(kind, metav1.ConditionFalse, reasonWriting, "Calico's objects are being written")
+	case missing != "":
+		return condition(kind, metav1.ConditionFalse, reasonSessionMissing, "not Established: %s; the remote cluster needs a ClusterPeering for this one", missing)
+	}
+	return condition(kind, metav1.ConditionTrue, reasonPeered, "all sessions with the remote cluster are Established")
+}
+
+func (s *scope) remoteKnown(failure error) metav1.Condition {
+	const kind = v1alpha1.ConditionRemoteKnown
+	switch {
+	case s.remoteErr != nil:
+		return condition(kind, metav1.ConditionFalse, reasonRemoteUnknown, "%s", s.remoteErr)
+	case s.observed.Remote == nil:
+		return condition(kind, metav1.ConditionUnknown, reasonFailed, "it was not looked at: %v", failure)
+	case s.object.Spec.Remote.Static != nil:
+		return condition(kind, metav1.ConditionTrue, "Static", "it is described by spec.remote.static, and not followed")
+	}
+	return condition(kind, metav1.ConditionTrue, "Followed", "its route reflectors and ranges are followed")
+}
+
+func (s *scope) established(failure error) metav1.Condition {
+	const kind = v1alpha1.ConditionSessionsEstablished
+	missing := s.missing()
+	switch {
+	case s.observed.Remote == nil:
+		return condition(kind, metav1.ConditionUnknown, reasonRemoteUnknown, "%v", errors.Join(failure, s.remoteErr))
+	case len(s.step.Expected) == 0:
+		return condition(kind, metav1.ConditionFalse, "NoSessions", "no reflector here and there have addresses of one family")
+	case missing != "":
+		return condition(kind, metav1.ConditionFalse, reasonSessionMissing, "not Established: %s", missing)
+	}
+	return condition(kind, metav1.ConditionTrue, "AllEstablished", "%d of %d are", len(s.step.Expected), len(s.step.Expected))
+}

@@ -1,0 +1,395 @@
+// Package peering decides what a ClusterPeering needs in Calico's datastore: by which objects the route reflectors of this
+// cluster exchange routes with those of another one, and in which order these are written and taken away.
+package peering
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Side is one cluster as the other one sees it. All lists are sorted.
+type Side struct {
+	ASN uint32
+	// Reflectors are the BGP addresses of its route reflectors.
+	Reflectors []netip.Addr
+	// Pods and Services are the ranges that it advertises.
+	Pods, Services []netip.Prefix
+}
+
+// CIDRs are all ranges of a side.
+func (s Side) CIDRs() []netip.Prefix { return slices.Concat(s.Pods, s.Services) }
+
+// IPPool is an IPPool of Calico's.
+type IPPool struct {
+	Name string
+	CIDR netip.Prefix
+	// Peering is the ClusterPeering that it was written for, "" for none.
+	Peering string
+	// Announced: it is enabled, and BGP may export its routes.
+	Announced bool
+}
+
+// Filter is a BGPFilter of Calico's.
+type Filter struct {
+	Name, Peering string
+	// Is is what it lets through, nil where its rules are not such as we write.
+	Is *plan.PeeringFilter
+}
+
+// Observed is what a decision depends on.
+type Observed struct {
+	// Cluster is this one.
+	Cluster plan.Cluster
+	Filters []Filter
+	Pools   []IPPool
+	// Services are the ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces.
+	Services, OtherServices []netip.Prefix
+	// Remote is the other cluster, nil while it is not known.
+	Remote *Side
+}
+
+// Desired is what the user wants.
+type Desired struct {
+	// Name of the ClusterPeering.
+	Name string
+	// NotReflecting is why this cluster has no route reflectors that last, "" where it has.
+	NotReflecting string
+	// Gone: everything of this ClusterPeering is to go.
+	Gone bool
+	// Pods and Services: what to advertise. ServiceCIDRs are this cluster's.
+	Pods, Services bool
+	ServiceCIDRs   []netip.Prefix
+	// Announce are the ranges of services that any ClusterPeering advertises.
+	Announce    []netip.Prefix
+	Password    *plan.SecretRef
+	KeepNextHop bool
+}
+
+// Step is what to do now.
+type Step struct {
+	// Actions in the order in which they are to be taken.
+	Actions []plan.Action
+	// Problem is why nothing new is written, nil for nothing. What is there stays.
+	Problem *plan.Problem
+	// Expected are the sessions that there should be.
+	Expected []Session
+	// Kept are BGPPeers that go once all expected sessions are Established: by them others are.
+	Kept []string
+	// Advertised are the ranges of this cluster that the remote one may learn.
+	Advertised []netip.Prefix
+}
+
+// Session is one between a reflector here and one there.
+type Session struct {
+	Node        string
+	Peer        netip.Addr
+	Established bool
+	// Received counts the prefixes that came by it, -1 where that is not known.
+	Received int
+}
+
+// KindBGPFilter and KindIPPool are kinds of Calico's.
+const (
+	KindBGPFilter = "BGPFilter"
+	KindIPPool    = "IPPool"
+)
+
+// Next decides. It changes nothing where the remote cluster is not known.
+func Next(o Observed, d Desired) Step {
+	if d.Gone {
+		return Step{Actions: remove(o, d, nil, nil)}
+	}
+	if o.Remote == nil {
+		return Step{}
+	}
+	with := pairs(o)
+	let := filter(o, d)
+	s := Step{Expected: sessions(o, with), Advertised: slices.Concat(let.Pods, let.Services)}
+	if s.Problem = problem(o, d); s.Problem != nil {
+		return s
+	}
+	peers, pools := peers(o, d, with), pools(o, d)
+	s.Actions = put(o, d, let, peers, pools)
+	if len(s.Actions) == 0 {
+		s.Actions = change(o, peers, s.Expected)
+	}
+	if len(s.Actions) > 0 {
+		return s // what takes its place comes first
+	}
+	var stay []plan.Peer
+	for _, p := range o.Cluster.Peers {
+		if p.Peering == d.Name && !named(peers, p.Name) && isEstablished(o.Cluster, p) && missing(s.Expected) > 0 {
+			stay = append(stay, p)
+			s.Kept = append(s.Kept, p.Name)
+		}
+	}
+	s.Actions = remove(o, d, append(peers, stay...), pools)
+	return s
+}
+
+// reflectors are the nodes in the role. While one is not Ready, others have its sessions, as packets may go through it.
+func reflectors(c plan.Cluster) []plan.Node {
+	in := slices.DeleteFunc(slices.Clone(c.Nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
+	if ready := slices.DeleteFunc(slices.Clone(in), func(n plan.Node) bool { return !n.Ready }); len(ready) > 0 {
+		return ready
+	}
+	return in
+}
+
+// pair is a reflector here and one there that have a session.
+type pair struct {
+	node        plan.Node
+	here, there netip.Addr
+}
+
+// mostPairs is how many sessions two clusters have in each address family. Calico advertises every path that it knows: with
+// n sessions each client has n paths to a prefix for each reflector here and each one there, so all with all would be too many.
+const mostPairs = 3
+
+// pairs says which reflectors have sessions. Both clusters come to the same by themselves: it depends on nothing but the
+// addresses. Each reflector is taken once before one is taken again, and a change concerns few others.
+func pairs(o Observed) []pair {
+	var all, out []pair
+	for _, n := range reflectors(o.Cluster) {
+		for _, here := range n.Addresses {
+			for _, there := range o.Remote.Reflectors {
+				if here.Is4() == there.Is4() {
+					all = append(all, pair{n, here, there})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b pair) int { return bytes.Compare(a.rank(), b.rank()) })
+	for _, four := range []bool{true, false} {
+		taken, used := 0, map[netip.Addr]int{}
+		left := slices.DeleteFunc(slices.Clone(all), func(p pair) bool { return p.here.Is4() != four })
+		for ; taken < mostPairs && len(left) > 0; taken++ {
+			next := 0
+			for i, p := range left {
+				if used[p.here]+used[p.there] < used[left[next].here]+used[left[next].there] {
+					next = i
+				}
+			}
+			p := left[next]
+			used[p.here]++
+			used[p.there]++
+			out, left = append(out, p), slices.Delete(left, next, next+1)
+		}
+	}
+	return out
+}
+
+// rank is the same whichever side computes it.
+func (p pair) rank() []byte {
+	a, b := p.here.String(), p.there.String()
+	sum := sha256.Sum256([]byte(min(a, b) + " " + max(a, b)))
+	return sum[:]
+}
+
+// sessions are those that there should be.
+func sessions(o Observed, pairs []pair) []Session {
+	out := make([]Session, 0, len(pairs))
+	for _, p := range pairs {
+		st := o.Cluster.Statuses[p.node.Name]
+		out = append(out, Session{Node: p.node.Name, Peer: p.there, Established: established(st, p.there), Received: received(st, p.there)})
+	}
+	slices.SortFunc(out, func(a, b Session) int { return cmp.Or(strings.Compare(a.Node, b.Node), a.Peer.Compare(b.Peer)) })
+	return out
+}
+
+func established(st plan.Status, peer netip.Addr) bool {
+	return slices.ContainsFunc(st.Sessions, func(s plan.Session) bool { return s.Peer == peer && s.Established })
+}
+
+func received(st plan.Status, peer netip.Addr) int {
+	if !st.HasRoutes {
+		return -1
+	}
+	n := 0
+	for _, r := range st.Routes {
+		if r.From == peer {
+			n++
+		}
+	}
+	return n
+}
+
+// ownPods are the ranges of this cluster's pods.
+func ownPods(o Observed) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range o.Pools {
+		if p.Announced && p.Peering == "" {
+			out = append(out, p.CIDR)
+		}
+	}
+	return out
+}
+
+// filter lets through what is declared. What this cluster announces beside that is withheld.
+func filter(o Observed, d Desired) plan.PeeringFilter {
+	out := plan.PeeringFilter{Import: sorted(o.Remote.CIDRs())}
+	if d.Pods {
+		out.Pods = sorted(ownPods(o))
+	}
+	if d.Services {
+		out.Services = sorted(d.ServiceCIDRs)
+	}
+	for _, c := range slices.Concat(ownPods(o), o.Services, o.OtherServices, d.Announce) {
+		if !slices.ContainsFunc(slices.Concat(out.Pods, out.Services), c.Overlaps) {
+			out.Withhold = append(out.Withhold, c)
+		}
+	}
+	out.Withhold = sorted(out.Withhold)
+	return out
+}
+
+// Prefix begins the names of all objects of ClusterPeerings.
+const Prefix = "rrpool-peering-"
+
+func filterName(d Desired) string { return Prefix + d.Name }
+
+// objectName is for the object of one address or range.
+func objectName(d Desired, of string) string {
+	return filterName(d) + "-" + strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(of)
+}
+
+// peers are one BGPPeer for each pair.
+func peers(o Observed, d Desired, pairs []pair) []plan.Peer {
+	out := make([]plan.Peer, 0, len(pairs))
+	for _, p := range pairs {
+		out = append(out, plan.Peer{
+			Name: objectName(d, p.here.StringExpanded()+"-"+p.there.StringExpanded()), Peering: d.Name, Node: p.node.Name, PeerIP: p.there.String(),
+			ASN: o.Remote.ASN, Password: d.Password, Filters: []string{filterName(d)}, KeepNextHop: d.KeepNextHop,
+		})
+	}
+	return out
+}
+
+func hasFamily(o Observed, addr netip.Addr) bool {
+	return slices.ContainsFunc(reflectors(o.Cluster), func(n plan.Node) bool {
+		return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
+	})
+}
+
+// pools are the disabled IPPools for what comes from the remote cluster: Calico passes on no other routes.
+func pools(o Observed, d Desired) []IPPool {
+	var out []IPPool
+	for _, cidr := range sorted(o.Remote.CIDRs()) {
+		out = append(out, IPPool{Name: objectName(d, cidr.Addr().StringExpanded()+"/"+fmt.Sprint(cidr.Bits())), CIDR: cidr, Peering: d.Name})
+	}
+	return out
+}
+
+// put writes what is missing or is not as it should be: nothing comes in before its filter is there.
+func put(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools []IPPool) []plan.Action {
+	var out []plan.Action
+	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) })
+	if at < 0 || o.Filters[at].Is == nil || !o.Filters[at].Is.Equal(let) {
+		out = append(out, plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: let})
+	}
+	for _, p := range pools {
+		if !slices.Contains(o.Pools, p) {
+			out = append(out, plan.PutIPPool{Name: p.Name, Peering: d.Name, CIDR: p.CIDR})
+		}
+	}
+	if want := announce(o, d); !slices.Equal(o.Services, want) {
+		out = append(out, plan.AnnounceServices{CIDRs: want})
+	}
+	for _, p := range peers {
+		if _, there := existing(o, p); !there {
+			out = append(out, plan.PutPeer{Peer: p})
+		}
+	}
+	return out
+}
+
+func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
+	i := slices.IndexFunc(o.Cluster.Peers, func(h plan.Peer) bool { return h.Name == p.Name })
+	if i < 0 {
+		return plan.Peer{}, false
+	}
+	return o.Cluster.Peers[i], true
+}
+
+// change makes one BGPPeer as it should be, while all sessions but its own are Established: a change restarts its session.
+func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
+	for _, p := range peers {
+		have, there := existing(o, p)
+		if !there || plan.SamePeer(have, p) {
+			continue
+		}
+		own := func(s Session) bool { return s.Node == p.Node && s.Peer.String() == p.PeerIP }
+		if missing(slices.DeleteFunc(slices.Clone(expected), own)) == 0 || !isEstablished(o.Cluster, p) {
+			return []plan.Action{plan.PutPeer{Peer: p}}
+		}
+	}
+	return nil
+}
+
+// announce gives the ranges that Calico is to announce for ClusterPeerings, beside what it announces already.
+func announce(o Observed, d Desired) []netip.Prefix {
+	return slices.DeleteFunc(sorted(d.Announce), func(c netip.Prefix) bool { return slices.Contains(o.OtherServices, c) })
+}
+
+// remove takes away what is of this ClusterPeering and not among what is to stay: sessions first, and what they need last.
+func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
+	var out []plan.Action
+	for _, p := range o.Cluster.Peers {
+		if p.Peering == d.Name && !named(peers, p.Name) {
+			out = append(out, plan.DeletePeer{Name: p.Name})
+		}
+	}
+	if want := announce(o, d); d.Gone && !slices.Equal(o.Services, want) {
+		out = append(out, plan.AnnounceServices{CIDRs: want})
+	}
+	for _, p := range o.Pools {
+		if p.Peering == d.Name && !slices.Contains(pools, p) {
+			out = append(out, plan.DeletePeeringObject{Kind: KindIPPool, Name: p.Name, Peering: d.Name})
+		}
+	}
+	for _, f := range o.Filters {
+		if f.Peering == d.Name && (d.Gone || f.Name != filterName(d)) {
+			out = append(out, plan.DeletePeeringObject{Kind: KindBGPFilter, Name: f.Name, Peering: d.Name})
+		}
+	}
+	return out
+}
+
+// isEstablished reports whether a BGPPeer of ours has an Established session.
+func isEstablished(c plan.Cluster, p plan.Peer) bool {
+	there, err := netip.ParseAddr(p.PeerIP)
+	return err == nil && slices.ContainsFunc(c.Nodes, func(n plan.Node) bool {
+		return n.Name == p.Node && n.Ready && established(c.Statuses[n.Name], there)
+	})
+}
+
+// missing counts the sessions that are not Established.
+func missing(expected []Session) int {
+	n := 0
+	for _, s := range expected {
+		if !s.Established {
+			n++
+		}
+	}
+	return n
+}
+
+func named(peers []plan.Peer, name string) bool {
+	return slices.ContainsFunc(peers, func(p plan.Peer) bool { return p.Name == name })
+}
+
+// sorted gives each range once, in order.
+func sorted(cidrs []netip.Prefix) []netip.Prefix {
+	out := slices.Clone(cidrs)
+	slices.SortFunc(out, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	return slices.Compact(out)
+}

@@ -1,0 +1,109 @@
+package peering
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// problem is why the two clusters cannot be joined, nil for nothing. It is found before anything is written.
+func problem(o Observed, d Desired) *plan.Problem {
+	refuse := func(reason, format string, args ...any) *plan.Problem {
+		return &plan.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case len(o.Cluster.Problems) > 0:
+		return &o.Cluster.Problems[0]
+	case d.NotReflecting != "":
+		return refuse("NotReflecting", "%s", d.NotReflecting)
+	case len(reflectors(o.Cluster)) == 0:
+		return refuse("NoReflectors", "no node of this cluster is a route reflector yet")
+	case o.Cluster.Routes.Plain.Encapsulation != "" && !o.Cluster.Routes.Plain.BIRD:
+		return refuse("RoutesNotProgrammed", "BIRD may not program routes without encapsulation, so nodes would not use what the remote cluster announces: "+
+			"set programClusterRoutes of BGPConfiguration default to EnabledNoEncapOnly or Enabled")
+	case len(o.Remote.Reflectors) == 0:
+		return refuse("NoRemoteReflectors", "the remote cluster has no route reflectors: it needs a RouteReflectorPool in mode RouteReflector")
+	case o.Remote.ASN == o.Cluster.BGP.ASN:
+		return refuse("SameASNumber", "both clusters have AS number %d: each needs one of its own (asNumber of BGPConfiguration default)", o.Remote.ASN)
+	case !slices.ContainsFunc(o.Remote.Reflectors, func(a netip.Addr) bool { return hasFamily(o, a) }):
+		return refuse("NoCommonFamily", "the remote reflectors have addresses such as %s, and the reflectors here have none of that family", o.Remote.Reflectors[0])
+	case d.Services && len(d.ServiceCIDRs) == 0:
+		return refuse("ServiceCIDRUnknown", "the range of this cluster's services is not known: give spec.advertise.serviceCIDRs, or set spec.advertise.services to false")
+	}
+	if p := overlap(o, d); p != nil {
+		return p
+	}
+	return nameTaken(o, d)
+}
+
+// overlap: a range of the remote cluster cannot be told from what is here, or from what another ClusterPeering brings.
+func overlap(o Observed, d Desired) *plan.Problem {
+	for _, theirs := range o.Remote.CIDRs() {
+		with := overlapsWith(theirs, o, d)
+		if theirs.Bits() == 0 {
+			with = "everything, as a default route does"
+		}
+		if with != "" {
+			return &plan.Problem{Reason: "OverlappingCIDRs", Message: fmt.Sprintf(
+				"%s of the remote cluster overlaps with %s: packets to it could go either way", theirs, with,
+			)}
+		}
+	}
+	return nil
+}
+
+func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
+	for _, p := range o.Pools {
+		if p.Peering != d.Name && p.CIDR.Overlaps(theirs) {
+			return fmt.Sprintf("IPPool %s (%s)", p.Name, p.CIDR)
+		}
+	}
+	for _, c := range slices.Concat(d.ServiceCIDRs, o.OtherServices) {
+		if c.Overlaps(theirs) {
+			return fmt.Sprintf("the services of this cluster (%s)", c)
+		}
+	}
+	for _, n := range o.Cluster.Nodes {
+		for _, a := range n.Addresses {
+			if theirs.Contains(a) {
+				return fmt.Sprintf("node %s (%s)", n.Name, a)
+			}
+		}
+	}
+	for _, a := range o.Remote.Reflectors {
+		if theirs.Contains(a) {
+			return fmt.Sprintf("the remote reflector %s, which must be reachable without it", a)
+		}
+	}
+	return ""
+}
+
+// nameTaken: an object of others has a name of ours.
+func nameTaken(o Observed, d Desired) *plan.Problem {
+	taken := func(kind, name string) *plan.Problem {
+		return &plan.Problem{Reason: "NameTaken", Message: fmt.Sprintf(
+			"%s %s exists but was not made by rrpool for this ClusterPeering: rename or delete it", kind, name,
+		)}
+	}
+	for _, f := range o.Filters {
+		if f.Name == filterName(d) && f.Peering != d.Name {
+			return taken(KindBGPFilter, f.Name)
+		}
+	}
+	want := peers(o, d, pairs(o))
+	for _, p := range o.Cluster.Peers {
+		if named(want, p.Name) && p.Peering != d.Name {
+			return taken("BGPPeer", p.Name)
+		}
+	}
+	for _, w := range pools(o, d) {
+		for _, p := range o.Pools {
+			if p.Name == w.Name && p.Peering != d.Name {
+				return taken(KindIPPool, p.Name)
+			}
+		}
+	}
+	return nil
+}
