@@ -294,6 +294,7 @@ var dumped = []schema.GroupVersionResource{
 	{Group: "crd.projectcalico.org", Version: "v1", Resource: "caliconodestatuses"},
 	{Group: "crd.projectcalico.org", Version: "v1", Resource: "blockaffinities"},
 	{Group: "rrpool.io", Version: "v1alpha1", Resource: "routereflectorpools"},
+	{Group: "rrpool.io", Version: "v1alpha1", Resource: "clusterpeerings"},
 }
 
 // Dump writes everything that explains a failure into a folder: the report, objects, and for each node what confd has rendered, what
