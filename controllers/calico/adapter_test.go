@@ -227,6 +227,26 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	})
 	require.Contains(t, seen.Problems[0].Message, "rollout.gate: Timer")
 
+	// What ClusterPeerings need may be missing, or too old: a filter that lost a field would let through more.
+	found, err := b.ObservePeering(t.Context(), scope)
+	require.NoError(t, err, "so that a ClusterPeering can be deleted")
+	require.Empty(t, found.Filters)
+	put := plan.PutFilter{Name: "rrpool-peering-b", Peering: "b"}
+	_, err = b.Apply(t.Context(), scope, put)
+	require.ErrorContains(t, err, "too old for a ClusterPeering, upgrade it")
+	text, err := os.ReadFile(crds + "bgpfilters.yaml")
+	require.NoError(t, err)
+	old := strings.ReplaceAll(string(text), "                      source:\n                        type: string\n", "")
+	require.NotEqual(t, string(text), old)
+	require.NoError(t, os.WriteFile(dir+"/bgpfilters.yaml", []byte(old), 0o600))
+	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), dir))
+	_, err = b.Apply(t.Context(), scope, put)
+	require.ErrorContains(t, err, `too old for a ClusterPeering, upgrade it: `)
+	require.ErrorContains(t, err, `unknown field "spec.exportV4[0].source"`)
+	found, err = b.ObservePeering(t.Context(), scope)
+	require.NoError(t, err)
+	require.Empty(t, found.Filters, "it was not written")
+
 	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), filepath.Dir(crds)))
 	b.await("all of Calico", func(c plan.Cluster) bool { return len(c.Problems) == 0 })
 	b.other = othersOf(t, plane)
@@ -240,7 +260,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	b.await("a report", func(c plan.Cluster) bool { return c.Statuses[five].Updated.Equal(before) })
 
 	// A setting of a Calico newer than ours must not be lost by a write of ours.
-	text, err := os.ReadFile(crds + "bgpconfigurations.yaml")
+	text, err = os.ReadFile(crds + "bgpconfigurations.yaml")
 	require.NoError(t, err)
 	newer := strings.Replace(string(text), "                logSeverityScreen:\n",
 		"                ofTomorrow:\n                  type: string\n                logSeverityScreen:\n", 1)

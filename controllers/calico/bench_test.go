@@ -145,7 +145,8 @@ func othersOf(t *testing.T, plane *controlplane.ControlPlane) others {
 	}
 	c := calicoctl(t, plane)
 	return others{
-		libcalico[*apiv3.BGPPeer]{c.BGPPeers()}, libcalico[*apiv3.BGPConfiguration]{c.BGPConfigurations()},
+		libcalico[*apiv3.BGPPeer]{c.BGPPeers()},
+		libcalico[*apiv3.BGPConfiguration]{c.BGPConfigurations()},
 		libcalico[*apiv3.CalicoNodeStatus]{c.CalicoNodeStatus()},
 	}
 }
@@ -395,7 +396,7 @@ func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
 
 func (b *bench) clean() {
 	all := []client.Object{&corev1.Node{}}
-	for _, kind := range watched {
+	for _, kind := range append([]string{apiv3.KindBGPFilter, apiv3.KindIPPool}, watched...) {
 		all = append(all, b.custom(kind, ""))
 	}
 	for _, of := range all {

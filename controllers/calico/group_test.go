@@ -242,7 +242,8 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 	b.groupCheck = time.Millisecond
 	b.run()
 	want := plan.PoolRoutes{CIDR: "10.5.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", BIRD: true}
-	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}}, b.observe().Routes)
+	plain := plan.PoolRoutes{Encapsulation: "not encapsulated", BIRD: true}
+	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}, Plain: plain}, b.observe().Routes)
 
 	create(apiv3.KindFelixConfiguration, "default", map[string]any{"programClusterRoutes": "Enabled"})
 	time.Sleep(20 * time.Millisecond)

@@ -172,12 +172,16 @@ func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	return out, err
 }
 
-// updateConfig writes the version that was read, with our changes, unless one of these failed.
+// updateConfig writes the version that was read, or a new object, with our changes, unless one of these failed.
 func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...error) (bool, error) {
 	if err := errors.Join(changes...); err != nil {
 		return false, err
 	}
-	if err := a.cfg.Writer.Update(ctx, o.raw); err != nil {
+	if o.raw.GetResourceVersion() == "" {
+		if err := a.cfg.Writer.Create(ctx, o.raw); err != nil {
+			return false, fmt.Errorf("creating %s: %w", meshObject, err)
+		}
+	} else if err := a.cfg.Writer.Update(ctx, o.raw); err != nil {
 		return false, fmt.Errorf("updating %s: %w", meshObject, err)
 	}
 	out, err := configIn(o.raw)
@@ -354,14 +358,27 @@ func (a *Adapter) forgetMesh(ctx context.Context) (bool, error) {
 	if o.before != nil && !meshIn(o.typed.Spec).on() {
 		return false, changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh is off")
 	}
-	err = errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation))
-	if o.ours() {
-		err = errors.Join(err, o.drop("labels", managedByLabel))
+	return a.giveBack(ctx, o, errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation)))
+}
+
+// giveBack writes a BGPConfiguration from which a note of ours was taken. One that we made goes with the last note,
+// unless something was added to it.
+func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, error) {
+	left, parseErr := configIn(o.raw)
+	if err = errors.Join(err, parseErr); err != nil || !o.ours() || len(ownNotes(left)) > 0 {
+		return a.updateConfig(ctx, o, err)
 	}
-	if err == nil && o.untouched() {
+	if err = o.drop("labels", managedByLabel); err == nil && o.untouched() {
 		return a.deleteVersion(ctx, o.raw)
 	}
 	return a.updateConfig(ctx, o, err)
+}
+
+// ownNotes are our annotations of a BGPConfiguration.
+func ownNotes(o *apiv3.BGPConfiguration) []string {
+	return slices.DeleteFunc([]string{beforeAnnotation, restoredAnnotation, servicesAnnotation}, func(key string) bool {
+		return !metav1.HasAnnotation(o.ObjectMeta, key)
+	})
 }
 
 func (o *liveMesh) ours() bool { return o.typed.Labels[managedByLabel] == managedByValue }
@@ -369,11 +386,8 @@ func (o *liveMesh) ours() bool { return o.typed.Labels[managedByLabel] == manage
 // untouched reports whether we made an object that, without our notes, says nothing that
 // Calico would not do without it. A setting that we do not know says something.
 func (o *liveMesh) untouched() bool {
-	if !o.ours() || o.before == nil || !o.before.Absent {
-		return false
-	}
 	left, err := configIn(o.raw)
-	if err != nil {
+	if err != nil || !o.ours() || !meshIn(left.Spec).on() {
 		return false
 	}
 	spec, _, _ := unstructured.NestedMap(o.raw.Object, "spec")

@@ -162,7 +162,7 @@ type nodeCheck struct {
 // without having ended, and a reflector that is dead then stays Ready. One request for the metadata of the reflectors
 // tells. Kubelets write their Nodes every five minutes at the latest, and what ends a reflector is written at once.
 func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
-	before, due := a.nodesDue()
+	before, due := a.nodesDue(role)
 	if !due {
 		return before
 	}
@@ -200,13 +200,14 @@ func standsStill(why string) *plan.Problem {
 		": nothing is changed meanwhile, but for the mesh that comes back; restart the manager if this lasts for minutes"}
 }
 
-// nodesDue gives what the last look has found, and says whether the caller is to look again.
-func (a *Adapter) nodesDue() (*plan.Problem, bool) {
+// nodesDue gives what the last look has found, and says whether the caller is to look again. Without a role, as where
+// there is no RouteReflectorPool, there is no node to look at.
+func (a *Adapter) nodesDue(role string) (*plan.Problem, bool) {
 	c := &a.nodeCheck
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := a.cfg.Now()
-	if a.cfg.Live == nil || now.Before(c.next) {
+	if a.cfg.Live == nil || role == "" || now.Before(c.next) {
 		return c.problem, false
 	}
 	c.next = now.Add(nodesCheckEvery)

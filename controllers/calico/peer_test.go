@@ -94,8 +94,8 @@ func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
 		"next hop as by default":        {apiv3.BGPPeerSpec{NextHopMode: ptr.To(apiv3.NextHopMode("Auto"))}, ""},
 		"source address as by default":  {apiv3.BGPPeerSpec{SourceAddress: apiv3.SourceAddressUseNodeIP}, ""},
 		"no source address":             {apiv3.BGPPeerSpec{SourceAddress: apiv3.SourceAddressNone}, `{"sourceAddress":"None"}`},
-		"filters and another local AS": {
-			apiv3.BGPPeerSpec{Filters: []string{"f"}, TTLSecurity: ptr.To(uint8(1))}, `{"ttlSecurity":1,"filters":["f"]}`,
+		"filters, the next hop and more": {
+			apiv3.BGPPeerSpec{Filters: []string{"f"}, KeepOriginalNextHop: true, TTLSecurity: ptr.To(uint8(1))}, `{"ttlSecurity":1}`,
 		},
 		"a password without a Secret": {apiv3.BGPPeerSpec{Password: &apiv3.BGPPassword{}}, `{"password":{}}`},
 	} {

@@ -8,9 +8,11 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,9 +70,10 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 		if err != nil {
 			return fmt.Errorf("reading the CIDR of IPPool %q: %w", o.Name, err)
 		}
-		out.Pools = append(out.Pools, peering.IPPool{
-			Name: o.Name, CIDR: cidr.Masked(), Peering: peeringOf(o), Announced: !o.Spec.Disabled && !o.Spec.DisableBGPExport,
-		})
+		pool := peering.IPPool{Name: o.Name, CIDR: cidr.Masked(), Peering: peeringOf(o), Announced: announces(o.Spec)}
+		o.Spec.AllowedUses, o.Spec.AssignmentMode = nil, nil // filled in by some CRDs and clients; no address is taken anyway
+		pool.Edited = pool.Peering != "" && !reflect.DeepEqual(o.Spec, poolSpec(pool.CIDR))
+		out.Pools = append(out.Pools, pool)
 		return nil
 	})
 	if err != nil {
@@ -81,20 +84,34 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 	if a.store.config == nil {
 		return out, nil
 	}
-	out.Services, err = announced(a.store.config)
-	for _, c := range servicesOf(a.store.config.Spec) {
-		if !slices.Contains(out.Services, c) {
-			out.OtherServices = append(out.OtherServices, c)
+	noted, err := announced(a.store.config)
+	if err != nil {
+		return out, err
+	}
+	all, own := servicesOf(a.store.config.Spec), clusterIPs(a.store.config.Spec)
+	ours := func(c netip.Prefix) bool { return slices.Contains(noted, c) }
+	for _, c := range own {
+		if ours(c) {
+			out.Services = append(out.Services, c)
 		}
 	}
-	return out, err
+	out.OtherServices, out.OtherClusterIPs = slices.DeleteFunc(all, ours), slices.DeleteFunc(own, ours)
+	return out, nil
 }
 
-// list reads all custom resources of a kind.
+// announces: nodes tell of addresses of an IPPool.
+func announces(spec apiv3.IPPoolSpec) bool { return !spec.Disabled && !spec.DisableBGPExport }
+
+// clusterIPs are the ranges of cluster IPs among those of services.
+func clusterIPs(spec apiv3.BGPConfigurationSpec) []netip.Prefix {
+	return servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: spec.ServiceClusterIPs})
+}
+
+// list reads all custom resources of a kind, none where the API does not have it.
 func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured.Unstructured) error) error {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
-	if err := a.cfg.Writer.List(ctx, found); err != nil {
+	if err := a.cfg.Writer.List(ctx, found); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("listing %ss: %w", kind, err)
 	}
 	for i := range found.Items {
@@ -155,29 +172,38 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	}
 	o, do := a.custom(kind, name), "updating"
 	err = a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("reading %s %q: %w", kind, name, err)
-	}
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		do = "creating"
-	} else if a.peeringIn(o) != of {
+	case err != nil:
+		return false, fmt.Errorf("reading %s %q: %w", kind, name, tooOld(err))
+	case a.peeringIn(o) != of:
 		return false, &NameTakenError{Kind: kind, Name: name}
 	}
+	before := o.GetResourceVersion()
 	o.SetLabels(labelsFor(of))
 	o.SetAnnotations(annotations)
 	o.Object["spec"] = fields
 	if do == "creating" {
-		err = a.cfg.Writer.Create(ctx, o)
+		err = a.cfg.Writer.Create(ctx, o, allFields)
 	} else {
-		err = a.cfg.Writer.Update(ctx, o)
+		err = a.cfg.Writer.Update(ctx, o, allFields)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s %s %q: %w", do, kind, name, err)
+		return false, fmt.Errorf("%s %s %q: %w", do, kind, name, tooOld(err))
 	}
-	if kind == peering.KindBGPFilter && !reflect.DeepEqual(o.Object["spec"], any(fields)) {
-		return true, fmt.Errorf("%s %s %q: the API has dropped fields of it: this Calico's BGPFilters know too little (source), upgrade it", do, kind, name)
+	return o.GetResourceVersion() != before, nil
+}
+
+// allFields has the API refuse an object with a field that it does not know. It would drop the field: a filter would let through more.
+const allFields = client.FieldValidation(metav1.FieldValidationStrict)
+
+// tooOld adds the remedy where a kind or a field of it is not known.
+func tooOld(err error) error {
+	if meta.IsNoMatchError(err) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field") {
+		return fmt.Errorf("the CRDs of this Calico are too old for a ClusterPeering, upgrade it: %w", err)
 	}
-	return true, nil
+	return err
 }
 
 func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject) (bool, error) {
@@ -253,7 +279,7 @@ func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
 	}
 }
 
-// announced are the ranges that a BGPConfiguration announces for ClusterPeerings.
+// announced are the ranges of cluster IPs that were added to a BGPConfiguration for ClusterPeerings.
 func announced(o *apiv3.BGPConfiguration) ([]netip.Prefix, error) {
 	text, ok := o.Annotations[servicesAnnotation]
 	if !ok {
@@ -267,7 +293,7 @@ func announced(o *apiv3.BGPConfiguration) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// announceServices makes the ranges that are announced for ClusterPeerings exactly these. What others announce stays.
+// announceServices makes the ranges that are announced for ClusterPeerings exactly these. What others announce stays as they wrote it.
 func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (bool, error) {
 	o, err := a.liveConfig(ctx)
 	if err != nil {
@@ -277,29 +303,31 @@ func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (b
 		if len(cidrs) == 0 {
 			return false, nil
 		}
-		return false, changed(apiv3.KindBGPConfiguration, defaultConfig, "it has been deleted")
+		o = &liveMesh{raw: a.custom(apiv3.KindBGPConfiguration, defaultConfig), typed: apiv3.NewBGPConfiguration()}
+		o.raw.SetLabels(labelsFor(""))
 	}
-	ours, err := announced(o.typed)
-	if err != nil || slices.Equal(ours, cidrs) {
+	noted, err := announced(o.typed)
+	there := slices.DeleteFunc(clusterIPs(o.typed.Spec), func(c netip.Prefix) bool { return !slices.Contains(noted, c) })
+	if err != nil || slices.Equal(noted, cidrs) && slices.Equal(there, cidrs) {
 		return false, err
 	}
-	var blocks []any
-	for _, b := range o.typed.Spec.ServiceClusterIPs {
-		if c, err := netip.ParsePrefix(b.CIDR); err != nil || !slices.Contains(ours, c) {
-			blocks = append(blocks, map[string]any{"cidr": b.CIDR})
-		}
-	}
+	blocks, _, err := unstructured.NestedSlice(o.raw.Object, "spec", "serviceClusterIPs")
+	blocks = slices.DeleteFunc(blocks, func(block any) bool {
+		fields, _ := block.(map[string]any)
+		c, err := netip.ParsePrefix(fmt.Sprint(fields["cidr"]))
+		return err == nil && slices.Contains(noted, c.Masked())
+	})
 	for _, c := range cidrs {
 		blocks = append(blocks, map[string]any{"cidr": c.String()})
 	}
 	unstructured.RemoveNestedField(o.raw.Object, "spec", "serviceClusterIPs")
 	if len(blocks) > 0 {
-		err = unstructured.SetNestedSlice(o.raw.Object, blocks, "spec", "serviceClusterIPs")
+		err = errors.Join(err, unstructured.SetNestedSlice(o.raw.Object, blocks, "spec", "serviceClusterIPs"))
 	}
 	err = errors.Join(err, o.drop("annotations", servicesAnnotation))
 	if len(cidrs) > 0 {
 		text, jsonErr := json.Marshal(cidrs)
 		err = errors.Join(err, jsonErr, o.note(servicesAnnotation, string(text)))
 	}
-	return a.updateConfig(ctx, o, err)
+	return a.giveBack(ctx, o, err)
 }

@@ -31,7 +31,6 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 	var pool v1alpha1.RouteReflectorPool
 	var nodes corev1.NodeList
 	var config apiv3.BGPConfiguration
-	var ipPools apiv3.IPPoolList
 	out := peering.Side{ASN: defaultASN}
 	if s.get(&pool, "/apis", v1alpha1.GroupVersion.String(), "routereflectorpools", v1alpha1.SingletonName) {
 		scope := plan.Scope{RoleLabel: pool.Spec.BGP.NodeLabel}
@@ -42,19 +41,27 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 		if config.Spec.ASNumber != nil {
 			out.ASN = uint32(*config.Spec.ASNumber)
 		}
-		out.Services = servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: config.Spec.ServiceClusterIPs})
+		out.Services = clusterIPs(config.Spec)
 	}
-	s.get(&ipPools, calico("ippools"))
-	for _, p := range ipPools.Items {
-		cidr, err := netip.ParsePrefix(p.Spec.CIDR)
-		if err == nil && !p.Spec.Disabled && !p.Spec.DisableBGPExport {
-			out.Pods = append(out.Pods, cidr.Masked())
-		}
-	}
+	out.Pods = podsIn(s, group.Group.Group, calico("ippools"))
 	if s.err != nil {
 		return peering.Side{}, fmt.Errorf("reading the remote cluster: %w", s.err)
 	}
 	return out, nil
+}
+
+// podsIn are the ranges of pods at a path. A cluster without the kind is not one without pods.
+func podsIn(s *served, group, ippools string) (out []netip.Prefix) {
+	var found apiv3.IPPoolList
+	if !s.get(&found, ippools) && s.err == nil {
+		s.err = fmt.Errorf("it has no IPPools of group %s: is its network Calico, with the Kubernetes datastore?", group)
+	}
+	for _, p := range found.Items {
+		if cidr, err := netip.ParsePrefix(p.Spec.CIDR); err == nil && announces(p.Spec) {
+			out = append(out, cidr.Masked())
+		}
+	}
+	return out
 }
 
 // reflectorsIn are the addresses of the nodes in the role, of those that are Ready where any is.

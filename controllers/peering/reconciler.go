@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,9 +106,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
-	if err := r.leading(ctx); err != nil {
-		return err
-	}
 	if s.object.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(s.object, v1alpha1.PeeringFinalizer) {
 		if err := r.editFinalizers(ctx, s.object, controllerutil.AddFinalizer); err != nil {
 			return err
@@ -179,12 +177,9 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	if err := r.Live.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing ClusterPeerings: %w", err)
 	}
-	own := s.observed.OtherServices
-	if len(own) == 0 {
-		var err error
-		if own, err = r.serviceCIDRs(ctx); err != nil {
-			return err
-		}
+	own, err := r.serviceCIDRs(ctx, s.observed.OtherClusterIPs)
+	if err != nil {
+		return err
 	}
 	for i := range all.Items {
 		p := &all.Items[i]
@@ -192,10 +187,12 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 			continue
 		}
 		cidrs, err := prefixes("spec.advertise.serviceCIDRs", p.Spec.Advertise.ServiceCIDRs)
-		if err != nil && p.Name == s.object.Name {
+		switch {
+		case err != nil && p.Name == s.object.Name:
 			return err
-		}
-		if len(cidrs) == 0 {
+		case err != nil: // what is announced for it stays
+			cidrs = s.observed.Services
+		case len(cidrs) == 0:
 			cidrs = own
 		}
 		s.desired.Announce = append(s.desired.Announce, cidrs...)
@@ -206,8 +203,11 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// serviceCIDRs are those that Kubernetes knows, none before Kubernetes 1.33.
-func (r *Reconciler) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error) {
+// serviceCIDRs are those that Calico announces for others, else those that Kubernetes knows, none before Kubernetes 1.33.
+func (r *Reconciler) serviceCIDRs(ctx context.Context, announced []netip.Prefix) ([]netip.Prefix, error) {
+	if len(announced) > 0 {
+		return announced, nil
+	}
 	var found networkingv1.ServiceCIDRList
 	err := r.Live.List(ctx, &found)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -235,13 +235,14 @@ func prefixes(field string, cidrs []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, c := range cidrs {
 		p, err := netip.ParsePrefix(c)
+		remedy := "correct it"
 		if err == nil && p != p.Masked() {
-			err = fmt.Errorf("it has bits behind its length: did you mean %s?", p.Masked())
+			remedy = fmt.Sprintf("did you mean %s?", p.Masked())
+		} else if err == nil && !p.Addr().Is4In6() {
+			out = append(out, p)
+			continue
 		}
-		if err != nil {
-			return nil, specError{fmt.Errorf("%s: %q is no CIDR such as 10.210.0.0/16: %w", field, c, err)}
-		}
-		out = append(out, p)
+		return nil, specError{fmt.Errorf("%s: %q is no CIDR such as 10.210.0.0/16: %s", field, c, remedy)}
 	}
 	return out, nil
 }
@@ -272,8 +273,8 @@ func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
 	out := &peering.Side{ASN: uint32(spec.ASNumber)} //nolint:gosec // the API bounds it
 	for _, text := range spec.Reflectors {
 		addr, err := netip.ParseAddr(text)
-		if err != nil || addr.Zone() != "" {
-			return nil, specError{fmt.Errorf("spec.remote.static.reflectors: %q is no IP address", text)}
+		if err != nil || addr.Zone() != "" || addr.Is4In6() {
+			return nil, specError{fmt.Errorf("spec.remote.static.reflectors: %q is no IP address such as 10.0.0.7: correct it", text)}
 		}
 		out.Reflectors = append(out.Reflectors, addr)
 	}
@@ -289,27 +290,54 @@ func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
 
 // remoteConfig reads a kubeconfig. It must hold all that it needs: what it would have the manager run or read is refused.
 func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef) (*rest.Config, error) {
-	secret := &corev1.Secret{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret); err != nil {
-		return nil, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, ref.Name, err)
+	secret, where := &corev1.Secret{}, fmt.Sprintf("Secret %s/%s", r.Namespace, ref.Name)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no %s: %s", where, makeOne)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", where, err)
 	}
 	content, ok := secret.Data[ref.Key]
 	if !ok {
-		return nil, fmt.Errorf("secret %s/%s has no key %q", r.Namespace, ref.Name, ref.Key)
+		return nil, fmt.Errorf("%s has no key %q: %s", where, ref.Key, makeOne)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(content)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading the kubeconfig in Secret %s/%s: %w", r.Namespace, ref.Name, err)
-	case config.ExecProvider != nil || config.AuthProvider != nil:
-		return nil, fmt.Errorf("the kubeconfig in Secret %s/%s would run a program to log in: give one with a token", r.Namespace, ref.Name)
-	case config.CAFile+config.CertFile+config.KeyFile+config.BearerTokenFile != "":
-		return nil, fmt.Errorf("the kubeconfig in Secret %s/%s refers to files: give one that holds all data itself", r.Namespace, ref.Name)
-	case config.Insecure:
-		return nil, fmt.Errorf("the kubeconfig in Secret %s/%s says insecure-skip-tls-verify: any machine could be that apiserver", r.Namespace, ref.Name)
+	file, err := clientcmd.Load(content)
+	if err != nil { // it may repeat what is secret
+		return nil, fmt.Errorf("key %q of %s is no kubeconfig: %s", ref.Key, where, makeOne)
 	}
-	config.Timeout = remoteTimeout
+	if why := refused(file); why != "" {
+		return nil, fmt.Errorf("the kubeconfig in %s %s: %s", where, why, makeOne)
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
+	if err != nil || !rest.IsConfigTransportTLS(*config) {
+		return nil, fmt.Errorf("the kubeconfig in %s names no cluster and user with https as its current context: %s", where, makeOne)
+	}
 	return config, nil
+}
+
+// makeOne is the remedy where a kubeconfig is of no use.
+const makeOne = `"rrpool peering kubeconfig", run in the remote cluster, prints one`
+
+// refused is why a kubeconfig is not used, "" for nothing. Files are the manager's own, and are not even opened.
+func refused(file *clientcmdapi.Config) string {
+	for _, c := range file.Clusters {
+		switch {
+		case c.CertificateAuthority != "":
+			return "refers to files (certificate-authority)"
+		case c.InsecureSkipTLSVerify:
+			return "says insecure-skip-tls-verify, so any machine could be that apiserver"
+		}
+	}
+	for _, u := range file.AuthInfos {
+		switch {
+		case u.ClientCertificate+u.ClientKey+u.TokenFile != "":
+			return "refers to files (client-certificate, client-key or tokenFile)"
+		case u.Exec != nil || u.AuthProvider != nil:
+			return "would run a program to log in (exec or auth-provider)"
+		}
+	}
+	return ""
 }
 
 // apply takes the step's actions in order and stops at the first error.
@@ -339,6 +367,9 @@ func (r *Reconciler) editFinalizers(ctx context.Context, object *v1alpha1.Cluste
 	if !edit(object, v1alpha1.PeeringFinalizer) {
 		return nil
 	}
+	if err := r.leading(ctx); err != nil {
+		return err
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(r.Client.Patch(ctx, object, patch)); err != nil {
 		return fmt.Errorf("writing the finalizers of ClusterPeering %q: %w", object.Name, err)
@@ -351,6 +382,9 @@ func (r *Reconciler) report(ctx context.Context, s *scope, failure error) error 
 	status := s.status(failure)
 	if equality.Semantic.DeepEqual(s.object.Status, status) {
 		return nil
+	}
+	if err := r.leading(ctx); err != nil {
+		return err
 	}
 	before := s.object.DeepCopy()
 	s.object.Status = status

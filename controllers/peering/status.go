@@ -3,6 +3,8 @@ package peering
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +26,26 @@ func (s *scope) status(failure error) v1alpha1.ClusterPeeringStatus {
 		}
 		out.Sessions, out.Advertised = s.sessions(), texts(s.step.Advertised)
 	}
-	for _, c := range []metav1.Condition{s.ready(failure), s.remoteKnown(failure), s.established(failure)} {
-		c.ObservedGeneration, c.Message = s.object.Generation, plan.Plain(c.Message, 1024)
+	conditions := []metav1.Condition{s.ready(failure), s.remoteKnown(failure), s.established(failure)}
+	if s.desired.Gone {
+		conditions = conditions[:1] // the remote cluster is not looked at any more
+	}
+	for _, c := range conditions {
+		c.ObservedGeneration, c.Message = s.object.Generation, plan.Plain(withoutPort(c.Message, failure, s.remoteErr), 1024)
 		meta.SetStatusCondition(&out.Conditions, c)
 	}
 	return out
+}
+
+// withoutPort leaves out of a message what is another port each time: this end of a connection.
+func withoutPort(message string, of ...error) string {
+	for _, err := range of {
+		var op *net.OpError
+		if errors.As(err, &op) && op.Source != nil {
+			message = strings.ReplaceAll(message, op.Source.String()+"->", "")
+		}
+	}
+	return message
 }
 
 func texts[T fmt.Stringer](values []T) []string {
@@ -70,6 +87,7 @@ const (
 	reasonRemoteUnknown  = "RemoteUnknown"
 	reasonSessionMissing = "SessionsMissing"
 	reasonWriting        = "Writing"
+	reasonDeleting       = "Deleting"
 	reasonPeered         = "Peered"
 )
 
@@ -89,6 +107,8 @@ func (s *scope) ready(failure error) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, reasonNameTaken, "%s", taken)
 	case failure != nil:
 		return condition(kind, metav1.ConditionUnknown, reasonFailed, "%s", failure)
+	case s.desired.Gone:
+		return condition(kind, metav1.ConditionFalse, reasonDeleting, "what was written for it is being taken away")
 	case s.remoteErr != nil:
 		return condition(kind, metav1.ConditionUnknown, reasonRemoteUnknown, "the remote cluster is not known now, so nothing is changed: %s", s.remoteErr)
 	case s.step.Problem != nil:
@@ -121,7 +141,7 @@ func (s *scope) established(failure error) metav1.Condition {
 	case s.observed.Remote == nil:
 		return condition(kind, metav1.ConditionUnknown, reasonRemoteUnknown, "%v", errors.Join(failure, s.remoteErr))
 	case len(s.step.Expected) == 0:
-		return condition(kind, metav1.ConditionFalse, "NoSessions", "no reflector here and there have addresses of one family")
+		return condition(kind, metav1.ConditionFalse, "NoSessions", "there are no two reflectors here and there that could have one")
 	case missing != "":
 		return condition(kind, metav1.ConditionFalse, reasonSessionMissing, "not Established: %s", missing)
 	}

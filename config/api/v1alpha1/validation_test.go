@@ -330,6 +330,42 @@ func TestTheOnlyNameIsDefault(t *testing.T) {
 	require.ErrorContains(t, err, "there is one RouteReflectorPool per cluster, and its name is default")
 }
 
+// Values that are no addresses or CIDRs are refused by the controller, which can say what is meant.
+func TestAClusterPeeringThatMeansNothingIsRefused(t *testing.T) {
+	c := admin(t)
+	const static = `{remote: {static: {asNumber: 64513, reflectors: [10.9.0.1]}}}`
+	create := func(name, spec string) error {
+		o := named(t, name, spec)
+		o.SetKind("ClusterPeering")
+		return c.Create(t.Context(), o, client.DryRunAll)
+	}
+	for _, spec := range []string{
+		static, `{remote: {kubeconfigSecretRef: {name: b, key: kubeconfig}}, nextHop: Nodes, advertise: {pods: false}, passwordSecretRef: {name: bgp, key: p}}`,
+	} {
+		require.NoError(t, create("cluster-b", spec))
+	}
+	const one = "give kubeconfigSecretRef or static: one of them, not both"
+	for spec, message := range map[string]string{
+		`{remote: {}}`: one,
+		`{remote: {kubeconfigSecretRef: {name: b, key: k}, static: {asNumber: 64513, reflectors: [10.9.0.1]}}}`: one,
+		`{remote: {kubeconfigSecretRef: {}}}`:                                       "name and key of the Secret with the kubeconfig are required",
+		`{remote: {kubeconfigSecretRef: {name: b}}}`:                                "name and key of a Secret go together",
+		`{remote: {static: {asNumber: 0, reflectors: [10.9.0.1]}}}`:                 below1,
+		`{remote: {static: {asNumber: 4294967296, reflectors: [10.9.0.1]}}}`:        "should be less than or equal to 4294967295",
+		`{remote: {static: {asNumber: 64513, reflectors: []}}}`:                     "should have at least 1 items",
+		`{remote: {static: {asNumber: 64513, reflectors: [10.9.0.1, 10.9.0.1]}}}`:   "Duplicate value",
+		strings.Replace(static, "}}}", "}}, nextHop: Self}", 1):                     unsupported,
+		strings.Replace(static, "}}}", "}}, passwordSecretRef: {key: p}}", 1):       "name and key of a Secret go together",
+		strings.Replace(static, "}}}", "}}, advertise: {serviceCIDRs: [a, a]}}", 1): "Duplicate value",
+		strings.Replace(static, "10.9.0.1", `"`+strings.Repeat("1", 46)+`"`, 1):     "may not be more than 45",
+	} {
+		require.ErrorContains(t, create("cluster-b", spec), message, spec)
+	}
+	for _, name := range []string{strings.Repeat("b", 41), "cluster.b"} {
+		require.ErrorContains(t, create(name, static), "the name must have at most 40 lower-case letters, digits and '-'")
+	}
+}
+
 // brief keeps test names readable.
 func brief(spec string) string {
 	if len(spec) > 90 {

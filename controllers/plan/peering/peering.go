@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -34,6 +35,8 @@ type IPPool struct {
 	Peering string
 	// Announced: it is enabled, and BGP may export its routes.
 	Announced bool
+	// Edited: it was written for a ClusterPeering, and is not as rrpool writes it any more.
+	Edited bool
 }
 
 // Filter is a BGPFilter of Calico's.
@@ -49,8 +52,9 @@ type Observed struct {
 	Cluster plan.Cluster
 	Filters []Filter
 	Pools   []IPPool
-	// Services are the ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces.
-	Services, OtherServices []netip.Prefix
+	// Services are the ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces, and
+	// OtherClusterIPs those of them that have cluster IPs.
+	Services, OtherServices, OtherClusterIPs []netip.Prefix
 	// Remote is the other cluster, nil while it is not known.
 	Remote *Side
 }
@@ -80,8 +84,6 @@ type Step struct {
 	Problem *plan.Problem
 	// Expected are the sessions that there should be.
 	Expected []Session
-	// Kept are BGPPeers that go once all expected sessions are Established: by them others are.
-	Kept []string
 	// Advertised are the ranges of this cluster that the remote one may learn.
 	Advertised []netip.Prefix
 }
@@ -125,9 +127,8 @@ func Next(o Observed, d Desired) Step {
 	}
 	var stay []plan.Peer
 	for _, p := range o.Cluster.Peers {
-		if p.Peering == d.Name && !named(peers, p.Name) && isEstablished(o.Cluster, p) && missing(s.Expected) > 0 {
+		if p.Peering == d.Name && !named(peers, p.Name) && stays(o, p, s.Expected) {
 			stay = append(stay, p)
-			s.Kept = append(s.Kept, p.Name)
 		}
 	}
 	s.Actions = remove(o, d, append(peers, stay...), pools)
@@ -197,15 +198,18 @@ func (p pair) rank() []byte {
 func sessions(o Observed, pairs []pair) []Session {
 	out := make([]Session, 0, len(pairs))
 	for _, p := range pairs {
-		st := o.Cluster.Statuses[p.node.Name]
-		out = append(out, Session{Node: p.node.Name, Peer: p.there, Established: established(st, p.there), Received: received(st, p.there)})
+		out = append(out, Session{
+			Node: p.node.Name, Peer: p.there, Established: established(o.Cluster, p.node.Name, p.there.String()),
+			Received: received(o.Cluster.Statuses[p.node.Name], p.there),
+		})
 	}
 	slices.SortFunc(out, func(a, b Session) int { return cmp.Or(strings.Compare(a.Node, b.Node), a.Peer.Compare(b.Peer)) })
 	return out
 }
 
-func established(st plan.Status, peer netip.Addr) bool {
-	return slices.ContainsFunc(st.Sessions, func(s plan.Session) bool { return s.Peer == peer && s.Established })
+// established says so of a node that is not Ready too: until others have its sessions, packets may come by them.
+func established(c plan.Cluster, node, peer string) bool {
+	return slices.ContainsFunc(c.Statuses[node].Sessions, func(s plan.Session) bool { return s.Peer.String() == peer && s.Established })
 }
 
 func received(st plan.Status, peer netip.Addr) int {
@@ -272,16 +276,13 @@ func peers(o Observed, d Desired, pairs []pair) []plan.Peer {
 	return out
 }
 
-func hasFamily(o Observed, addr netip.Addr) bool {
-	return slices.ContainsFunc(reflectors(o.Cluster), func(n plan.Node) bool {
-		return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
-	})
-}
-
-// pools are the disabled IPPools for what comes from the remote cluster: Calico passes on no other routes.
+// pools are the disabled IPPools for what comes from the remote cluster: Calico passes on no other routes. None lies in another.
 func pools(o Observed, d Desired) []IPPool {
 	var out []IPPool
 	for _, cidr := range sorted(o.Remote.CIDRs()) {
+		if len(out) > 0 && out[len(out)-1].CIDR.Overlaps(cidr) {
+			continue
+		}
 		out = append(out, IPPool{Name: objectName(d, cidr.Addr().StringExpanded()+"/"+fmt.Sprint(cidr.Bits())), CIDR: cidr, Peering: d.Name})
 	}
 	return out
@@ -318,6 +319,9 @@ func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 	return o.Cluster.Peers[i], true
 }
 
+// takeOver is how long a node may need to do what a written BGPPeer says: a report from before may not show it.
+const takeOver = 10 * time.Second
+
 // change makes one BGPPeer as it should be, while all sessions but its own are Established: a change restarts its session.
 func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 	for _, p := range peers {
@@ -325,12 +329,41 @@ func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 		if !there || plan.SamePeer(have, p) {
 			continue
 		}
-		own := func(s Session) bool { return s.Node == p.Node && s.Peer.String() == p.PeerIP }
-		if missing(slices.DeleteFunc(slices.Clone(expected), own)) == 0 || !isEstablished(o.Cluster, p) {
+		if !established(o.Cluster, p.Node, p.PeerIP) {
 			return []plan.Action{plan.PutPeer{Peer: p}}
 		}
+		own := func(s Session) bool { return s.Node == p.Node && s.Peer.String() == p.PeerIP }
+		if missing(slices.DeleteFunc(slices.Clone(expected), own)) > 0 {
+			continue
+		}
+		if ask := unproven(o.Cluster, peers); len(ask) > 0 {
+			return ask
+		}
+		return []plan.Action{plan.PutPeer{Peer: p}}
 	}
 	return nil
+}
+
+// unproven asks for new reports of the nodes whose last one may be from before a session was restarted by a write.
+func unproven(c plan.Cluster, peers []plan.Peer) []plan.Action {
+	var out []plan.Action
+	for _, p := range c.Peers {
+		ask := plan.RefreshStatus{Node: p.Node}
+		if named(peers, p.Name) && c.Statuses[p.Node].Updated.Before(p.Written.Add(takeOver)) && !slices.Contains(out, plan.Action(ask)) {
+			out = append(out, ask)
+		}
+	}
+	return out
+}
+
+// stays reports whether a BGPPeer that is no longer wanted is still needed, which it is until all sessions of its address
+// family are Established. One to a reflector that the remote cluster has no more goes as soon as there is another session:
+// that node may be dead, and BIRD would notice only after minutes.
+func stays(o Observed, p plan.Peer, expected []Session) bool {
+	there, err := netip.ParseAddr(p.PeerIP)
+	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
+	lacking := missing(family)
+	return err == nil && established(o.Cluster, p.Node, p.PeerIP) && lacking > 0 && (lacking == len(family) || slices.Contains(o.Remote.Reflectors, there))
 }
 
 // announce gives the ranges that Calico is to announce for ClusterPeerings, beside what it announces already.
@@ -360,14 +393,6 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 		}
 	}
 	return out
-}
-
-// isEstablished reports whether a BGPPeer of ours has an Established session.
-func isEstablished(c plan.Cluster, p plan.Peer) bool {
-	there, err := netip.ParseAddr(p.PeerIP)
-	return err == nil && slices.ContainsFunc(c.Nodes, func(n plan.Node) bool {
-		return n.Name == p.Node && n.Ready && established(c.Statuses[n.Name], there)
-	})
 }
 
 // missing counts the sessions that are not Established.

@@ -10,27 +10,26 @@ import (
 
 // problem is why the two clusters cannot be joined, nil for nothing. It is found before anything is written.
 func problem(o Observed, d Desired) *plan.Problem {
-	refuse := func(reason, format string, args ...any) *plan.Problem {
-		return &plan.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
-	}
 	switch {
+	case o.Cluster.Locked != nil:
+		return o.Cluster.Locked
 	case len(o.Cluster.Problems) > 0:
 		return &o.Cluster.Problems[0]
 	case d.NotReflecting != "":
-		return refuse("NotReflecting", "%s", d.NotReflecting)
+		return plan.Problemf("NotReflecting", "%s", d.NotReflecting)
 	case len(reflectors(o.Cluster)) == 0:
-		return refuse("NoReflectors", "no node of this cluster is a route reflector yet")
+		return plan.Problemf("NoReflectors", "no node of this cluster is a route reflector yet")
 	case o.Cluster.Routes.Plain.Encapsulation != "" && !o.Cluster.Routes.Plain.BIRD:
-		return refuse("RoutesNotProgrammed", "BIRD may not program routes without encapsulation, so nodes would not use what the remote cluster announces: "+
+		return plan.Problemf("RoutesNotProgrammed", "BIRD may not program routes without encapsulation, so nodes would not use what the remote cluster announces: "+
 			"set programClusterRoutes of BGPConfiguration default to EnabledNoEncapOnly or Enabled")
 	case len(o.Remote.Reflectors) == 0:
-		return refuse("NoRemoteReflectors", "the remote cluster has no route reflectors: it needs a RouteReflectorPool in mode RouteReflector")
+		return plan.Problemf("NoRemoteReflectors", "the remote cluster has no route reflectors: it needs a RouteReflectorPool in mode RouteReflector")
 	case o.Remote.ASN == o.Cluster.BGP.ASN:
-		return refuse("SameASNumber", "both clusters have AS number %d: each needs one of its own (asNumber of BGPConfiguration default)", o.Remote.ASN)
-	case !slices.ContainsFunc(o.Remote.Reflectors, func(a netip.Addr) bool { return hasFamily(o, a) }):
-		return refuse("NoCommonFamily", "the remote reflectors have addresses such as %s, and the reflectors here have none of that family", o.Remote.Reflectors[0])
+		return plan.Problemf("SameASNumber", "both clusters have AS number %d: each needs one of its own (asNumber of BGPConfiguration default)", o.Remote.ASN)
+	case len(pairs(o)) == 0:
+		return plan.Problemf("NoCommonFamily", "the remote reflectors have addresses such as %s, and the reflectors here have none of that family", o.Remote.Reflectors[0])
 	case d.Services && len(d.ServiceCIDRs) == 0:
-		return refuse("ServiceCIDRUnknown", "the range of this cluster's services is not known: give spec.advertise.serviceCIDRs, or set spec.advertise.services to false")
+		return plan.Problemf("ServiceCIDRUnknown", "the range of this cluster's services is not known: give spec.advertise.serviceCIDRs, or set spec.advertise.services to false")
 	}
 	if p := overlap(o, d); p != nil {
 		return p
@@ -46,9 +45,7 @@ func overlap(o Observed, d Desired) *plan.Problem {
 			with = "everything, as a default route does"
 		}
 		if with != "" {
-			return &plan.Problem{Reason: "OverlappingCIDRs", Message: fmt.Sprintf(
-				"%s of the remote cluster overlaps with %s: packets to it could go either way", theirs, with,
-			)}
+			return plan.Problemf("OverlappingCIDRs", "%s of the remote cluster overlaps with %s: packets to it could go either way", theirs, with)
 		}
 	}
 	return nil
@@ -60,7 +57,7 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 			return fmt.Sprintf("IPPool %s (%s)", p.Name, p.CIDR)
 		}
 	}
-	for _, c := range slices.Concat(d.ServiceCIDRs, o.OtherServices) {
+	for _, c := range slices.Concat(d.ServiceCIDRs, d.Announce, o.OtherServices) {
 		if c.Overlaps(theirs) {
 			return fmt.Sprintf("the services of this cluster (%s)", c)
 		}
@@ -80,12 +77,11 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 	return ""
 }
 
-// nameTaken: an object of others has a name of ours.
+// nameTaken: an object of others has a name of ours, or peers with a reflector that is ours to peer with: a node has but one
+// session with an address.
 func nameTaken(o Observed, d Desired) *plan.Problem {
 	taken := func(kind, name string) *plan.Problem {
-		return &plan.Problem{Reason: "NameTaken", Message: fmt.Sprintf(
-			"%s %s exists but was not made by rrpool for this ClusterPeering: rename or delete it", kind, name,
-		)}
+		return plan.Problemf("NameTaken", "%s %s exists but was not made by rrpool for this ClusterPeering: rename or delete it", kind, name)
 	}
 	for _, f := range o.Filters {
 		if f.Name == filterName(d) && f.Peering != d.Name {
@@ -94,8 +90,14 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 	}
 	want := peers(o, d, pairs(o))
 	for _, p := range o.Cluster.Peers {
-		if named(want, p.Name) && p.Peering != d.Name {
+		if p.Peering == d.Name {
+			continue
+		}
+		if named(want, p.Name) {
 			return taken("BGPPeer", p.Name)
+		}
+		if slices.ContainsFunc(o.Remote.Reflectors, func(a netip.Addr) bool { return a.String() == p.PeerIP }) {
+			return plan.Problemf("AlreadyPeered", "BGPPeer %s peers with %s, a reflector of the remote cluster: delete it, as a node has one session with an address", p.Name, p.PeerIP)
 		}
 	}
 	for _, w := range pools(o, d) {

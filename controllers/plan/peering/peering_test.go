@@ -1,0 +1,265 @@
+package peering_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/peering"
+)
+
+// worldOf is a world whose clusters have that many reflectors.
+func worldOf(here, there int) *world {
+	w := newWorld(false)
+	for range here {
+		w.join(0)
+	}
+	for range there {
+		w.join(1)
+	}
+	return w
+}
+
+// peered lets both managers work until there is nothing to do.
+func (w *world) peered(t *testing.T) *world {
+	t.Helper()
+	for range 60 {
+		for side := range w.two {
+			_, broken := w.manage(side, -1)
+			require.Empty(t, broken)
+		}
+		require.Empty(t, w.tick())
+	}
+	require.Empty(t, w.unsettled())
+	return w
+}
+
+// actions are what the first cluster is to do now.
+func (w *world) actions() []string {
+	var out []string
+	for _, a := range peering.Next(w.observed(0), w.two[0].d).Actions {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+func (c *cluster) announces(name, cidr string) {
+	c.o.Pools = append(c.o.Pools, peering.IPPool{Name: name, CIDR: netip.MustParsePrefix(cidr), Announced: true})
+}
+
+// TestTwoClustersThatCannotBeJoinedAreRefused before anything is written, and what is there stays.
+func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit   func(here, there *cluster)
+		reason string
+		says   string
+	}{
+		"the cluster cannot be served at all": {func(here, _ *cluster) {
+			here.o.Cluster.Problems = []plan.Problem{{Reason: "NoBGP", Message: "Calico runs without BGP"}}
+		}, "NoBGP", "without BGP"},
+		"Calico's datastore is locked": {func(here, _ *cluster) {
+			here.o.Cluster.Locked = plan.Problemf("DatastoreLocked", "it is locked")
+		}, "DatastoreLocked", "locked"},
+		"there is no RouteReflectorPool": {func(here, _ *cluster) { here.d.NotReflecting = "there is none" }, "NotReflecting", "there is none"},
+		"no node has the role": {func(here, _ *cluster) {
+			for i := range here.o.Cluster.Nodes {
+				here.o.Cluster.Nodes[i].RoleLabel = false
+			}
+		}, "NoReflectors", "no node"},
+		"BIRD programs no plain routes":       {func(here, _ *cluster) { here.o.Cluster.Routes.Plain.Encapsulation = "None" }, "RoutesNotProgrammed", "programClusterRoutes"},
+		"the remote cluster has no reflector": {func(_, there *cluster) { there.o.Cluster.Nodes = nil }, "NoRemoteReflectors", "RouteReflectorPool"},
+		"both have one AS number":             {func(_, there *cluster) { there.o.Cluster.BGP.ASN = 64512 }, "SameASNumber", "64512"},
+		"they have addresses of two families": {func(_, there *cluster) {
+			for i := range there.o.Cluster.Nodes {
+				there.o.Cluster.Nodes[i].Addresses = []netip.Addr{addr("fd00::7")}
+			}
+		}, "NoCommonFamily", "fd00::7"},
+		"the services are not known":            {func(here, _ *cluster) { here.d.ServiceCIDRs = nil }, "ServiceCIDRUnknown", "spec.advertise.serviceCIDRs"},
+		"a default route is announced":          {func(_, there *cluster) { there.announces("all", "::/0") }, "OverlappingCIDRs", "default route"},
+		"a remote range lies in a pool of ours": {func(_, there *cluster) { there.announces("x", "10.200.7.0/24") }, "OverlappingCIDRs", "IPPool default"},
+		"a remote range holds a pool of ours":   {func(_, there *cluster) { there.announces("x", "10.192.0.0/10") }, "OverlappingCIDRs", "IPPool default"},
+		"a remote range is that of a disabled pool of others": {func(here, there *cluster) {
+			there.announces("x", "10.230.0.0/16")
+			here.o.Pools = append(here.o.Pools, peering.IPPool{Name: "by-hand", CIDR: netip.MustParsePrefix("10.230.0.0/16")})
+		}, "OverlappingCIDRs", "IPPool by-hand"},
+		"another ClusterPeering brings a remote range": {func(here, there *cluster) {
+			there.announces("x", "10.230.0.0/16")
+			here.o.Pools = append(here.o.Pools, peering.IPPool{Name: "second", Peering: "third", CIDR: netip.MustParsePrefix("10.230.0.0/16")})
+		}, "OverlappingCIDRs", "IPPool second"},
+		"a remote range is that of our services, which are not advertised": {func(here, there *cluster) {
+			there.announces("x", "10.210.0.0/16")
+			here.d.Services, here.d.Announce = false, nil
+		}, "OverlappingCIDRs", "services of this cluster"},
+		"a remote range is that of services which others announce": {func(here, there *cluster) {
+			there.announces("x", "10.230.0.0/16")
+			here.o.OtherServices = cidrs("10.230.0.0/24")
+		}, "OverlappingCIDRs", "services of this cluster"},
+		"a remote range is that of services which another ClusterPeering advertises": {func(here, there *cluster) {
+			there.announces("x", "10.230.0.0/16")
+			here.d.Announce = append(cidrs("10.230.0.0/24"), here.d.Announce...)
+		}, "OverlappingCIDRs", "services of this cluster"},
+		"a node lies in a remote range":             {func(_, there *cluster) { there.announces("x", "172.16.0.0/24") }, "OverlappingCIDRs", "node r1"},
+		"a remote reflector lies in a remote range": {func(_, there *cluster) { there.announces("x", "172.16.1.0/24") }, "OverlappingCIDRs", "remote reflector"},
+		"our BGPFilter's name is taken": {func(here, _ *cluster) {
+			put(&here.o.Filters, peering.Filter{Name: "rrpool-peering-other"}, func(f peering.Filter) string { return f.Name })
+		}, "NameTaken", "BGPFilter rrpool-peering-other"},
+		"the name of a BGPPeer of ours is taken": {func(here, _ *cluster) {
+			put(&here.o.Cluster.Peers, plan.Peer{Name: "rrpool-peering-other-172-16-0-1-172-16-1-1", Peering: "third"}, func(p plan.Peer) string { return p.Name })
+		}, "NameTaken", "BGPPeer rrpool-peering-other-172-16-0-1-172-16-1-1"},
+		"an IPPool's name is taken": {func(here, _ *cluster) {
+			p := peering.IPPool{Name: "rrpool-peering-other-10-201-0-0-16", CIDR: netip.MustParsePrefix("10.250.0.0/16")}
+			put(&here.o.Pools, p, func(p peering.IPPool) string { return p.Name })
+		}, "NameTaken", "IPPool rrpool-peering-other-10-201-0-0-16"},
+		"a BGPPeer of others has a session with a remote reflector": {func(here, _ *cluster) {
+			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "by-hand", PeerIP: "172.16.1.2"})
+		}, "AlreadyPeered", "BGPPeer by-hand peers with 172.16.1.2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fresh, peered := worldOf(1, 2), worldOf(1, 2).peered(t)
+			require.NotEmpty(t, fresh.actions(), "without it there would be something to write")
+			for _, w := range []*world{fresh, peered} {
+				c.edit(w.two[0], w.two[1])
+				s := peering.Next(w.observed(0), w.two[0].d)
+				require.NotNil(t, s.Problem)
+				require.Equal(t, c.reason, s.Problem.Reason)
+				require.Contains(t, s.Problem.Message, c.says)
+				require.Empty(t, s.Actions)
+			}
+			peered.two[0].d.Gone, peered.two[0].d.Announce = true, nil
+			require.NotEmpty(t, peered.actions(), "deleting it helps all the same")
+		})
+	}
+}
+
+// TestWhatIsWritten is each decision that the world of the property does not come to, or does not look at.
+func TestWhatIsWritten(t *testing.T) {
+	const name = "rrpool-peering-other"
+	write := func(s string) string { return "write BGPPeer " + name + "-172-16-0-" + s }
+	for sentence, c := range map[string]struct {
+		world *world
+		edit  func(w *world, here, there *cluster)
+		want  []string
+	}{
+		"sessions come last": {worldOf(2, 1), nil, []string{
+			"write BGPFilter " + name, "write IPPool " + name + "-10-201-0-0-16 for 10.201.0.0/16", "announce the service addresses [10.210.0.0/16]",
+			write("1-172-16-1-1"), write("2-172-16-1-1"),
+		}},
+		"while the remote cluster is not known nothing changes": {worldOf(1, 1).peered(t), func(w *world, here, there *cluster) {
+			here.unknown, here.d.KeepNextHop, here.d.Pods = true, true, false
+			w.join(0)
+			there.o.Pools = nil
+		}, nil},
+		"sessions go first, also where the remote cluster is not known": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.unknown, here.d.Gone, here.d.Announce = true, true, nil
+		}, []string{
+			"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1", "announce the service addresses []", "delete IPPool " + name + "-10-201-0-0-16",
+			"delete IPPool " + name + "-10-211-0-0-16", "delete BGPFilter " + name,
+		}},
+		"the range of services is announced on where another ClusterPeering needs it": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.d.Gone, here.o.Pools = true, nil
+		}, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1", "delete BGPFilter " + name}},
+		"a range that others announce is not announced again": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Services, here.o.OtherServices = nil, here.o.Services
+		}, nil},
+		"a range that others announce no more is announced": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Services = nil
+		}, []string{"announce the service addresses [10.210.0.0/16]"}},
+		"what was edited is mended": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Cluster.Peers[3].Extra = `{"ttlSecurity":1}`
+			here.o.Cluster.Statuses["r1"] = plan.Status{Updated: time.Unix(2e9, 0), Sessions: here.o.Cluster.Statuses["r1"].Sessions}
+		}, []string{write("1-172-16-1-1")}},
+		"a filter whose rules are not such as ours, and a pool that was enabled, come before that": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Cluster.Peers[3].KeepNextHop = true
+			here.o.Filters[2].Is, here.o.Pools[1].Announced = nil, true
+		}, []string{"write BGPFilter " + name, "write IPPool " + name + "-10-201-0-0-16 for 10.201.0.0/16"}},
+		"a change waits for a report that shows the last one": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
+			here.d.KeepNextHop = true
+			here.o.Cluster.Peers[3].Written = w.now
+		}, []string{"ask node r1 for a new status"}},
+		"an IPPool that lies in another is left out": {worldOf(1, 1).peered(t), func(_ *world, _, there *cluster) {
+			there.announces("x", "10.201.128.0/17")
+		}, []string{"write BGPFilter " + name}},
+		"the session to a reflector that is gone goes as soon as there is another": {worldOf(1, 2).peered(t), func(_ *world, _, there *cluster) {
+			there.o.Cluster.Nodes[0].Ready = false
+		}, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1"}},
+		"a reflector that is not Ready keeps its session until another has one": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
+			here.o.Cluster.Nodes[0].Ready = false
+			w.join(0)
+			require.Equal(t, []string{write("2-172-16-1-1")}, w.actions())
+			_, broken := w.manage(0, -1)
+			require.Empty(t, broken)
+		}, nil},
+		"reflectors of which none is Ready keep their sessions": {worldOf(2, 2).peered(t), func(_ *world, here, there *cluster) {
+			for i := range 2 {
+				here.o.Cluster.Nodes[i].Ready, there.o.Cluster.Nodes[i].Ready = false, false
+			}
+		}, nil},
+		"a node with another address gets another BGPPeer": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Cluster.Nodes[0].Addresses = []netip.Addr{addr("172.16.0.9")}
+		}, []string{write("9-172-16-1-1")}},
+		"a cluster that tells of nothing is peered with": {worldOf(1, 1).peered(t), func(_ *world, _, there *cluster) {
+			there.o.Pools, there.o.Services = nil, nil
+		}, []string{"write BGPFilter " + name}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if c.edit != nil {
+				c.edit(c.world, c.world.two[0], c.world.two[1])
+			}
+			require.Equal(t, c.want, c.world.actions())
+		})
+	}
+}
+
+// TestTheFilter says what is let through, and what is withheld of what the cluster announces beside that.
+func TestTheFilter(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		edit func(o *peering.Observed, d *peering.Desired)
+		want plan.PeeringFilter
+	}{
+		"pods and services":     {func(*peering.Observed, *peering.Desired) {}, plan.PeeringFilter{Pods: cidrs("10.200.0.0/16"), Services: cidrs("10.210.0.0/16")}},
+		"services, and no pods": {func(_ *peering.Observed, d *peering.Desired) { d.Pods = false }, plan.PeeringFilter{Services: cidrs("10.210.0.0/16"), Withhold: cidrs("10.200.0.0/16")}},
+		"pods, and no services": {func(_ *peering.Observed, d *peering.Desired) { d.Services = false }, plan.PeeringFilter{Pods: cidrs("10.200.0.0/16"), Withhold: cidrs("10.210.0.0/16")}},
+		"nothing":               {func(_ *peering.Observed, d *peering.Desired) { d.Pods, d.Services = false, false }, plan.PeeringFilter{Withhold: cidrs("10.200.0.0/16", "10.210.0.0/16")}},
+		"not what others announce": {func(o *peering.Observed, _ *peering.Desired) {
+			o.OtherServices = cidrs("10.240.0.0/24", "10.210.0.9/32")
+		}, plan.PeeringFilter{Pods: cidrs("10.200.0.0/16"), Services: cidrs("10.210.0.0/16"), Withhold: cidrs("10.240.0.0/24")}},
+		"not what another one is told": {func(_ *peering.Observed, d *peering.Desired) {
+			d.Announce = append(d.Announce, cidrs("10.240.0.0/24")...)
+		}, plan.PeeringFilter{Pods: cidrs("10.200.0.0/16"), Services: cidrs("10.210.0.0/16"), Withhold: cidrs("10.240.0.0/24")}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := worldOf(1, 1)
+			o, d := w.observed(0), w.two[0].d
+			c.edit(&o, &d)
+			c.want.Import = cidrs("10.201.0.0/16")
+			s := peering.Next(o, d)
+			require.Equal(t, plan.PutFilter{Name: "rrpool-peering-other", Peering: "other", Filter: c.want}, s.Actions[0])
+			require.Equal(t, slices.Concat(c.want.Pods, c.want.Services), s.Advertised)
+		})
+	}
+}
+
+// TestAReflectorThatJoinsChangesFewSessions of those that there are.
+func TestAReflectorThatJoinsChangesFewSessions(t *testing.T) {
+	changed, of := 0, 0
+	for here := 1; here <= 6; here++ {
+		for there := 1; there <= 6; there++ {
+			w := worldOf(here, there)
+			before := peering.Next(w.observed(0), w.two[0].d).Expected
+			w.join(1)
+			after := peering.Next(w.observed(0), w.two[0].d).Expected
+			for _, s := range before {
+				of++
+				if !slices.ContainsFunc(after, func(a peering.Session) bool { return a.Node == s.Node && a.Peer == s.Peer }) {
+					changed++
+				}
+			}
+		}
+	}
+	require.Less(t, 2*changed, of, "%d of %d sessions", changed, of)
+	t.Logf("%d of %d sessions", changed, of)
+}
