@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -175,6 +176,28 @@ func (l *Lab) Reaches(from, to string) (bool, error) {
 		return false, err
 	}
 	return on.hasRoute(with.podAddress()) == nil, nil
+}
+
+// NextHops are the gateways of a node's kernel to exactly this prefix, in order: several for multipath, none without such a route.
+func (l *Lab) NextHops(name string, to netip.Prefix) (hops []netip.Addr, err error) {
+	err = l.on(name, func(n *node) error {
+		dst := &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), to.Addr().BitLen())}
+		routes, err := n.space.link.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: dst}, netlink.RT_FILTER_DST)
+		for _, route := range routes {
+			gateways := []net.IP{route.Gw}
+			for _, path := range route.MultiPath {
+				gateways = append(gateways, path.Gw)
+			}
+			for _, gateway := range gateways {
+				if hop, ok := netip.AddrFromSlice(gateway); ok {
+					hops = append(hops, hop.Unmap())
+				}
+			}
+		}
+		return err
+	})
+	slices.SortFunc(hops, netip.Addr.Compare)
+	return hops, err
 }
 
 // parsePaths reads lines such as "10.244.0.64/26 via 172.20.0.11 on eth0 [Node_172_20_0_20 07:22:33 from 172.20.0.20] * (100/0) [i]". Only

@@ -10,6 +10,8 @@
 // Pools must not be encapsulated, stock BIRD cannot do that. No kubelet, controller or scheduler runs: nodes are Ready when SetReady
 // says so, and the lab itself ends pods that are evicted or deleted; no other takes their place. Each node that runs pods has one
 // address that the probes use.
+//
+// Two clusters in one network are two labs, the second with Options.Beside: probes run between all pods of both.
 package lab
 
 import (
@@ -21,6 +23,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -28,7 +31,6 @@ import (
 
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
-	"github.com/vishvananda/netlink"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -50,6 +52,16 @@ type Options struct {
 	Bare bool
 	// ProbeInterval defaults to probe.DefaultInterval.
 	ProbeInterval time.Duration
+	// ASNumber of all nodes, in a default BGPConfiguration. 0 is Calico's own, 64512.
+	ASNumber uint32
+	// Beside puts the cluster into the network of another, with addresses of its own, and they share the probes: Checkpoint and Report of
+	// each are for both. The other one is stopped last.
+	Beside *Lab
+	// Name comes before a node's in the probes, as in "b/worker-0", so that both clusters can have one of that name.
+	Name string
+	// Service is an address that every node holds and answers at, as kube-proxy with IPVS has it; all pods probe it as "service". It is not
+	// advertised unless the BGPConfiguration says so: see ServiceNetwork.
+	Service bool
 }
 
 // Lab is a running cluster. It is safe for concurrent use.
@@ -60,11 +72,10 @@ type Lab struct {
 	realTime bool
 
 	fabric *fabric
-	host   *netlink.Handle // of the namespace that the control plane and we are in
+	index  int // in the fabric
 	plane  *controlplane.ControlPlane
 	kube   kubernetes.Interface
 	calico clientv3.Interface
-	prober *probe.Prober
 
 	kubelets     sync.WaitGroup
 	stopKubelets context.CancelFunc
@@ -75,7 +86,7 @@ type Lab struct {
 }
 
 // Start makes a cluster without nodes: add them with AddNodes. The process must be inside its namespaces: see Main and Isolate. One
-// lab at a time.
+// lab at a time, but for Options.Beside.
 func Start(ctx context.Context, options Options) (*Lab, error) {
 	if os.Getenv(insideVariable) == "" {
 		return nil, errors.New("starting the lab: not inside private namespaces; call Main or Isolate first")
@@ -94,24 +105,25 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	if l.dir, err = os.MkdirTemp("", "rrlab-"); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	if l.fabric, err = newFabric(); err != nil {
+	if l.options.Beside != nil {
+		l.fabric = l.options.Beside.fabric
+	} else if l.fabric, err = newFabric(l.options.ProbeInterval); err != nil {
 		return err
 	}
-	if l.host, err = netlink.NewHandle(); err != nil {
-		return fmt.Errorf("opening netlink: %w", err)
-	}
-	if err := l.fabric.plug(l.host, hostDevice, "control-plane", controlPlaneAddress()); err != nil {
-		return err
-	}
+	l.index = l.fabric.join()
 	if err := l.startControlPlane(ctx); err != nil {
 		return err
 	}
 	if err := writeConfdTemplates(ctx, l.path("confd")); err != nil {
 		return err
 	}
-	l.prober = probe.New(l.options.ProbeInterval)
 	if err := l.createCluster(ctx); err != nil {
 		return err
+	}
+	if l.options.Service {
+		if err := l.fabric.prober.Add(l.endpoint("service"), l.ServiceAddress(), nil); err != nil {
+			return err
+		}
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.stopKubelets = cancel
@@ -135,7 +147,10 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	if l.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds}); err != nil {
+	l.plane, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds, APIServerFlags: []string{"--service-cluster-ip-range=" + l.ServiceNetwork().String()},
+	})
+	if err != nil {
 		return err
 	}
 	return errors.Join(
@@ -164,23 +179,20 @@ func (l *Lab) Stop() error {
 		l.stopKubelets()
 		l.kubelets.Wait()
 	}
-	if l.prober != nil {
-		errs = append(errs, l.prober.Stop())
-	}
 	for _, n := range l.nodes {
+		errs = append(errs, l.fabric.prober.Remove(l.endpoint(n.spec.Name)))
+		l.fabric.unplug(n.port())
 		n.destroy()
 	}
 	if l.plane != nil {
 		errs = append(errs, l.plane.Stop())
 	}
-	if l.host != nil {
-		if link, err := l.host.LinkByName(hostDevice); err == nil {
-			errs = append(errs, l.host.LinkDel(link))
-		}
-		l.host.Close()
-	}
-	if l.fabric != nil {
-		l.fabric.close()
+	switch {
+	case l.fabric == nil:
+	case l.options.Beside == nil:
+		errs = append(errs, l.fabric.close())
+	case l.options.Service:
+		errs = append(errs, l.fabric.prober.Remove(l.endpoint("service")))
 	}
 	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
 }
@@ -201,10 +213,13 @@ func (l *Lab) Kube() kubernetes.Interface { return l.kube }
 func (l *Lab) Calico() clientv3.Interface { return l.calico }
 
 // Checkpoint begins a phase of the probes.
-func (l *Lab) Checkpoint(name string) { l.prober.Checkpoint(name) }
+func (l *Lab) Checkpoint(name string) { l.fabric.prober.Checkpoint(name) }
 
-// Report is what the probes have seen until now. The endpoints are named as the nodes are.
-func (l *Lab) Report() probe.Report { return l.prober.Report() }
+// Report is what the probes have seen until now. The endpoints are named as the nodes are, with Options.Name.
+func (l *Lab) Report() probe.Report { return l.fabric.prober.Report() }
+
+// endpoint is the probes' name of a node's pods.
+func (l *Lab) endpoint(name string) string { return path.Join(l.options.Name, name) }
 
 // Nodes are the names of the nodes that are up, in the order of their creation.
 func (l *Lab) Nodes() []string {
@@ -244,7 +259,19 @@ func (l *Lab) node(name string) (*node, error) {
 
 func (l *Lab) path(name string) string { return filepath.Join(l.dir, name) }
 
+// controlPlaneAddress is where all apiservers are, each on a port of its own.
 func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }
+
+// PodNetwork is the cluster's IP pool; each node with pods has the block of 64 addresses with its number.
+func (l *Lab) PodNetwork() netip.Prefix { return netip.PrefixFrom(Nth(podNetworks, l.index<<16), 16) }
+
+// ServiceNetwork is the range of the cluster's service addresses.
+func (l *Lab) ServiceNetwork() netip.Prefix {
+	return netip.PrefixFrom(Nth(serviceNetworks, -l.index<<16), 24)
+}
+
+// ServiceAddress is the one that Options.Service is about.
+func (l *Lab) ServiceAddress() netip.Addr { return Nth(l.ServiceNetwork().Addr(), firstHost) }
 
 // Block is the address block that a node with pods announces; the zero Prefix when there is no such node.
 func (l *Lab) Block(name string) netip.Prefix {
@@ -252,7 +279,7 @@ func (l *Lab) Block(name string) netip.Prefix {
 	if err != nil || n.spec.Pods == 0 {
 		return netip.Prefix{}
 	}
-	return block(n.number)
+	return n.block
 }
 
 // dumped are the kinds that matter for BGP.
@@ -262,9 +289,12 @@ var dumped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "events"},
 	{Group: "crd.projectcalico.org", Version: "v1", Resource: "bgpconfigurations"},
 	{Group: "crd.projectcalico.org", Version: "v1", Resource: "bgppeers"},
+	{Group: "crd.projectcalico.org", Version: "v1", Resource: "bgpfilters"},
+	{Group: "crd.projectcalico.org", Version: "v1", Resource: "ippools"},
 	{Group: "crd.projectcalico.org", Version: "v1", Resource: "caliconodestatuses"},
 	{Group: "crd.projectcalico.org", Version: "v1", Resource: "blockaffinities"},
 	{Group: "rrpool.io", Version: "v1alpha1", Resource: "routereflectorpools"},
+	{Group: "rrpool.io", Version: "v1alpha1", Resource: "clusterpeerings"},
 }
 
 // Dump writes everything that explains a failure into a folder: the report, objects, and for each node what confd has rendered, what

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
 // calicoRunDir is where Calico's components look for BIRD's control sockets. Each node mounts its own folder there.
@@ -29,10 +30,12 @@ const calicoRunDir = "/var/run/calico"
 const configDir = calicoRunDir + "/config"
 
 var (
-	// nodeNetwork holds the control plane, at its first address, and the nodes, in the order of their creation.
+	// nodeNetwork holds the control planes, at its first address, and the nodes, in the order of their creation: those of the first cluster
+	// in its first eighth, and so on.
 	nodeNetwork = netip.MustParsePrefix("172.20.0.0/16")
-	// podNetwork is the IP pool; each node with pods has the block of 64 addresses with its number.
-	podNetwork = netip.MustParsePrefix("10.244.0.0/16")
+	// The first cluster's pods are in the /16 that begins here, the second one's in the next, and its services in the one before.
+	podNetworks     = netip.MustParseAddr("10.244.0.0")
+	serviceNetworks = netip.MustParseAddr("10.255.0.0")
 )
 
 const (
@@ -42,12 +45,9 @@ const (
 	blockSize  = 1 << (32 - blockBits)
 	bridgeName = "br0"
 	hostDevice = "lab0"
-	podDevice  = "cali0" // Calico's BIRD configuration takes no routes from cali*
+	// Devices from which Calico's BIRD configuration takes no routes.
+	podDevice, serviceDevice = "cali0", "kube-ipvs0"
 )
-
-func block(number int) netip.Prefix {
-	return netip.PrefixFrom(Nth(podNetwork.Addr(), number*blockSize), blockBits)
-}
 
 // Nth is the IPv4 address n after base.
 func Nth(base netip.Addr, n int) netip.Addr {
@@ -57,10 +57,13 @@ func Nth(base netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// fabric is the bridge that everything is plugged into, in a namespace of its own.
+// fabric is the bridge that everything is plugged into, in a namespace of its own, and the probes on it.
 type fabric struct {
 	*space
+	host    *netlink.Handle // of the namespace that the control planes and we are in
+	prober  *probe.Prober
 	mu      sync.Mutex
+	labs    int
 	members map[string]member // by port
 }
 
@@ -72,20 +75,46 @@ type member struct {
 	mac     net.HardwareAddr
 }
 
-func newFabric() (*fabric, error) {
+func newFabric(probeInterval time.Duration) (*fabric, error) {
+	host, err := netlink.NewHandle()
+	if err != nil {
+		return nil, fmt.Errorf("opening netlink: %w", err)
+	}
 	s, err := newSpace()
 	if err != nil {
+		host.Close()
 		return nil, err
 	}
+	f := &fabric{space: s, host: host, prober: probe.New(probeInterval), members: map[string]member{}}
 	err = s.link.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}})
 	if err == nil {
 		err = setUp(s.link, bridgeName)
 	}
-	if err != nil {
-		s.close()
-		return nil, fmt.Errorf("making the bridge: %w", err)
+	if err == nil {
+		err = f.plug(host, hostDevice, "control-plane", controlPlaneAddress())
 	}
-	return &fabric{space: s, members: map[string]member{}}, nil
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("making the bridge: %w", err), f.close())
+	}
+	return f, nil
+}
+
+// join gives another cluster its number.
+func (f *fabric) join() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.labs++
+	return f.labs - 1
+}
+
+func (f *fabric) close() error {
+	errs := []error{f.prober.Stop()}
+	if link, err := f.host.LinkByName(hostDevice); err == nil {
+		errs = append(errs, f.host.LinkDel(link))
+	}
+	f.host.Close()
+	f.space.close()
+	return errors.Join(errs...)
 }
 
 // plug connects an interface, in the namespace of into, with a port of the bridge, and gives it its address.
@@ -140,12 +169,13 @@ func (m member) learn(other member) error {
 	})
 }
 
-// addPodDevice gives the node the address that stands for its pods.
-func addPodDevice(s *space, address netip.Addr) error {
-	if err := s.link.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: podDevice}, PeerName: "pod0"}); err != nil {
-		return fmt.Errorf("making %s: %w", podDevice, err)
+// addLocal gives the node an address of its own, on one of the devices from which Calico's BIRD configuration takes no routes.
+func addLocal(s *space, device string, address netip.Addr) error {
+	peer := device + "-peer"
+	if err := s.link.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: device}, PeerName: peer}); err != nil {
+		return fmt.Errorf("making %s: %w", device, err)
 	}
-	return errors.Join(setUp(s.link, "pod0"), setUp(s.link, podDevice), addAddress(s.link, podDevice, netip.PrefixFrom(address, 32)))
+	return errors.Join(setUp(s.link, peer), setUp(s.link, device), addAddress(s.link, device, netip.PrefixFrom(address, 32)))
 }
 
 func change(handle *netlink.Handle, device string, do func(netlink.Link) error) error {

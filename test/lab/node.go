@@ -42,6 +42,8 @@ type NodeSpec struct {
 type node struct {
 	spec   NodeSpec
 	number int
+	index  int // of the lab in the fabric
+	block  netip.Prefix
 	dir    string
 	space  *space
 	agent  *daemon
@@ -82,7 +84,7 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 		err = l.bringUp(ctx, n)
 	}
 	if err != nil {
-		err = errors.Join(err, l.prober.Remove(n.spec.Name))
+		err = errors.Join(err, l.fabric.prober.Remove(l.endpoint(n.spec.Name)))
 		l.forget(n)
 		n.destroy()
 		return fmt.Errorf("adding node %q: %w", n.spec.Name, err)
@@ -94,7 +96,7 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 // disappears, and its objects are deleted. After Crash peers keep its routes for the graceful restart time.
 func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
-		if err := l.prober.Remove(name); err != nil {
+		if err := l.fabric.prober.Remove(l.endpoint(name)); err != nil {
 			return err
 		}
 		if n.bird.running() {
@@ -114,9 +116,10 @@ func (l *Lab) reserve(spec NodeSpec) (*node, error) {
 	if _, exists := l.nodes[spec.Name]; exists {
 		return nil, errors.New("it exists")
 	}
-	n := &node{spec: spec, number: l.created, dir: l.path("nodes/" + spec.Name)}
+	n := &node{spec: spec, number: l.created, index: l.index, dir: l.path("nodes/" + spec.Name)}
+	n.block = netip.PrefixFrom(Nth(l.PodNetwork().Addr(), n.number*blockSize), blockBits)
 	if !spec.Address.IsValid() {
-		n.spec.Address = Nth(nodeNetwork.Addr(), firstHost+n.number)
+		n.spec.Address = Nth(nodeNetwork.Addr(), l.index<<13+firstHost+n.number)
 	}
 	l.created++
 	l.nodes[spec.Name] = n
@@ -175,10 +178,15 @@ func (l *Lab) wire(n *node) (err error) {
 	if err := l.fabric.plug(n.space.link, "eth0", n.port(), n.spec.Address); err != nil {
 		return err
 	}
+	if l.options.Service {
+		if err := addLocal(n.space, serviceDevice, l.ServiceAddress()); err != nil {
+			return err
+		}
+	}
 	if n.spec.Pods == 0 {
 		return nil
 	}
-	return addPodDevice(n.space, n.podAddress())
+	return addLocal(n.space, podDevice, n.podAddress())
 }
 
 // startDaemons runs what calico-node runs: confd and the reporter, then, on the configuration that confd has rendered, BIRD.
@@ -272,9 +280,9 @@ func (n *node) kill() {
 }
 
 // podAddress is the one that stands for the node's pods.
-func (n *node) podAddress() netip.Addr { return block(n.number).Addr().Next() }
+func (n *node) podAddress() netip.Addr { return n.block.Addr().Next() }
 
-func (n *node) port() string { return fmt.Sprintf("port%d", n.number) }
+func (n *node) port() string { return fmt.Sprintf("port%d-%d", n.index, n.number) }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/api/pkg/lib/numorstring"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
@@ -40,7 +41,7 @@ func (l *Lab) createCluster(ctx context.Context) error {
 	pool := apiv3.NewIPPool()
 	pool.Name = "default-ipv4-ippool"
 	pool.Spec = apiv3.IPPoolSpec{
-		CIDR: podNetwork.String(), BlockSize: blockBits, NATOutgoing: true, NodeSelector: "all()",
+		CIDR: l.PodNetwork().String(), BlockSize: blockBits, NATOutgoing: true, NodeSelector: "all()",
 		IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
 	}
 	if _, err := l.calico.IPPools().Create(ctx, pool, options.SetOptions{}); err != nil {
@@ -56,10 +57,24 @@ func (l *Lab) createCluster(ctx context.Context) error {
 	if _, err := l.calico.ClusterInformation().Create(ctx, info, options.SetOptions{}); err != nil {
 		return fmt.Errorf("creating the cluster information: %w", err)
 	}
-	if l.options.MeshPassword == "" {
+	config := apiv3.NewBGPConfiguration()
+	config.Name = "default"
+	if l.options.ASNumber != 0 {
+		config.Spec.ASNumber = ptr.To(numorstring.ASNumber(l.options.ASNumber))
+	}
+	if l.options.MeshPassword != "" {
+		if err := l.createMeshPassword(ctx); err != nil {
+			return err
+		}
+		config.Spec.NodeToNodeMeshEnabled, config.Spec.NodeMeshPassword = ptr.To(true), PasswordRef()
+	}
+	if l.options.ASNumber == 0 && l.options.MeshPassword == "" {
 		return nil
 	}
-	return l.createMeshPassword(ctx)
+	if _, err := l.calico.BGPConfigurations().Create(ctx, config, options.SetOptions{}); err != nil {
+		return fmt.Errorf("creating the BGP configuration: %w", err)
+	}
+	return nil
 }
 
 func (l *Lab) createMeshPassword(ctx context.Context) error {
@@ -70,11 +85,7 @@ func (l *Lab) createMeshPassword(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the mesh password: %w", err)
 	}
-	config := apiv3.NewBGPConfiguration()
-	config.Name = "default"
-	config.Spec.NodeToNodeMeshEnabled, config.Spec.NodeMeshPassword = ptr.To(true), PasswordRef()
-	_, err = l.calico.BGPConfigurations().Create(ctx, config, options.SetOptions{})
-	return err
+	return nil
 }
 
 // PasswordRef refers to the Secret that Options.MeshPassword makes, in calico-node's namespace.
@@ -118,7 +129,7 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	affinity := libapiv3.NewBlockAffinity()
 	affinity.Name = n.blockName()
 	affinity.Spec = libapiv3.BlockAffinitySpec{
-		State: string(model.StateConfirmed), Node: n.spec.Name, Type: "host", CIDR: block(n.number).String(), Deleted: "false",
+		State: string(model.StateConfirmed), Node: n.spec.Name, Type: "host", CIDR: n.block.String(), Deleted: "false",
 	}
 	_, err := l.calico.BlockAffinities().Create(ctx, affinity, options.SetOptions{})
 	return err
@@ -142,7 +153,6 @@ func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 }
 
 func (n *node) blockName() string {
-	b := block(n.number)
-	a := b.Addr().As4()
-	return fmt.Sprintf("%s-%d-%d-%d-%d-%d", n.spec.Name, a[0], a[1], a[2], a[3], b.Bits())
+	a := n.block.Addr().As4()
+	return fmt.Sprintf("%s-%d-%d-%d-%d-%d", n.spec.Name, a[0], a[1], a[2], a[3], n.block.Bits())
 }

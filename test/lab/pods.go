@@ -50,7 +50,7 @@ func (l *Lab) createPods(ctx context.Context, n *node) error {
 	n.pods.mu.Lock()
 	defer n.pods.mu.Unlock()
 	n.pods.running = running
-	return l.prober.Add(n.spec.Name, n.podAddress(), n.space.enter)
+	return l.fabric.prober.Add(l.endpoint(n.spec.Name), n.podAddress(), n.space.enter)
 }
 
 func (l *Lab) createPod(ctx context.Context, n *node, address string) (string, error) {
@@ -116,7 +116,7 @@ func (l *Lab) endPods(n *node, pods ...string) error {
 	if before == 0 || len(n.pods.running) > 0 {
 		return nil
 	}
-	return l.prober.Remove(n.spec.Name)
+	return l.fabric.prober.Remove(l.endpoint(n.spec.Name))
 }
 
 // removePod makes a pod's object disappear at once. It may be gone already.

@@ -120,7 +120,7 @@ func (s *Site) install(ctx context.Context) error {
 	}
 	if !s.options.Bare {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}})
-		for _, name := range []string{"service_account.yaml", "role.yaml", "bindings.yaml"} {
+		for _, name := range []string{"service_account.yaml", "role.yaml", "bindings.yaml", "remote.yaml"} {
 			content, err := os.ReadFile(filepath.Join(programs.Root(), "config", "rbac", name)) //nolint:gosec // G304: our own manifests
 			if err != nil {
 				return err

@@ -61,6 +61,8 @@ type Options struct {
 	MeshPassword string
 	// Bare leaves everything to the user that a user installs: the CRD, the namespace, the rights, the credentials.
 	Bare bool
+	// Lab has further options of the lab.
+	Lab lab.Options
 	// Pods lets the managers that the Runtime starts be Pods of the API as well, with logs.
 	Pods bool
 	// Progress receives a line for each thing that happens in the cloud.
@@ -110,8 +112,9 @@ func Start(ctx context.Context, options Options) (*Site, error) {
 
 func (s *Site) start(ctx, background context.Context) error {
 	var err error
-	s.Lab, err = lab.Start(ctx, lab.Options{MeshPassword: s.options.MeshPassword, Bare: s.options.Bare})
-	if err != nil {
+	o := s.options.Lab
+	o.MeshPassword, o.Bare = s.options.MeshPassword, s.options.Bare
+	if s.Lab, err = lab.Start(ctx, o); err != nil {
 		return err
 	}
 	ctrllog.SetLogger(logr.Discard()) // the client's; what matters is in the manager's log
@@ -238,7 +241,7 @@ func ForTest(tb testing.TB, options Options) (context.Context, *Site) {
 			tb.Error("the manager's log holds the API key")
 		}
 		if tb.Failed() {
-			dir := filepath.Join(os.TempDir(), "rrpool-failures", strings.ReplaceAll(tb.Name(), "/", "_"))
+			dir := filepath.Join(os.TempDir(), "rrpool-failures", strings.ReplaceAll(tb.Name(), "/", "_"), options.Lab.Name)
 			tb.Logf("everything about the failure is in %s (%v)", dir, s.Dump(dir))
 		}
 		if err := s.Stop(); err != nil {

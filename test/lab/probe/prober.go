@@ -49,7 +49,7 @@ type Prober struct {
 	done sync.WaitGroup
 }
 
-// endpoint is one pod: a raw socket inside its network namespace.
+// endpoint is one pod: a raw socket inside its network namespace. One without a socket only answers.
 type endpoint struct {
 	name    string
 	address netip.Addr
@@ -74,28 +74,39 @@ func New(interval time.Duration) *Prober {
 }
 
 // Add starts probing between a new endpoint and all present ones. enter must call its argument on a thread that is inside the
-// endpoint's network namespace. A pair counts from its first answer on: a pod that has just appeared has no routes yet.
+// endpoint's network namespace; where it is nil the endpoint is probed, and probes nothing. A pair counts from its first answer on: a pod
+// that has just appeared has no routes yet.
 func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) error) error {
-	var conn *net.IPConn
-	if err := enter(func() (err error) {
-		conn, err = listen(address)
-		return err
-	}); err != nil {
-		return fmt.Errorf("opening the probe of %q: %w", name, err)
+	added := &endpoint{name: name, address: address}
+	if enter != nil {
+		if err := enter(func() (err error) {
+			added.conn, err = listen(address)
+			return err
+		}); err != nil {
+			return fmt.Errorf("opening the probe of %q: %w", name, err)
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, exists := p.endpoints[name]; exists {
-		return errors.Join(fmt.Errorf("probing %q: it is already there", name), conn.Close())
+		return errors.Join(fmt.Errorf("probing %q: it is already there", name), added.close())
 	}
-	added := &endpoint{name: name, address: address, conn: conn}
 	for _, other := range p.endpoints {
 		p.connect(added, other)
 		p.connect(other, added)
 	}
 	p.endpoints[name] = added
-	p.done.Go(func() { p.receive(added) })
+	if added.conn != nil {
+		p.done.Go(func() { p.receive(added) })
+	}
 	return nil
+}
+
+func (e *endpoint) close() error {
+	if e.conn == nil {
+		return nil
+	}
+	return e.conn.Close()
 }
 
 // Remove ends all probes from and to an endpoint; what was measured stays in the report. Probes that are under way are forgotten:
@@ -125,7 +136,7 @@ func (p *Prober) Remove(name string) error {
 			return s.to == name
 		})
 	}
-	return removed.conn.Close()
+	return removed.close()
 }
 
 // Checkpoint ends the current phase and begins one with this name. Phases of one name are reported together.
@@ -165,7 +176,7 @@ func (p *Prober) Report() Report {
 // catchUp waits until the answers that have come are read: a reader that has to wait for the CPU must not lose them.
 func (p *Prober) catchUp(endpoints ...*endpoint) {
 	for limit := time.Now().Add(readTimeout); time.Now().Before(limit); time.Sleep(p.interval) {
-		if !slices.ContainsFunc(endpoints, func(e *endpoint) bool { return unread(e.conn) }) {
+		if !slices.ContainsFunc(endpoints, func(e *endpoint) bool { return e.conn != nil && unread(e.conn) }) {
 			return
 		}
 	}
@@ -188,6 +199,9 @@ func (p *Prober) Stop() error {
 // connect begins a series with room for its probes: a sender that asks for memory may have to wait until the garbage collector's threads,
 // which have no priority, have run.
 func (p *Prober) connect(from, to *endpoint) {
+	if from.conn == nil {
+		return
+	}
 	room := int(expectedTime / p.interval)
 	s := &series{
 		number: uint32(len(p.series)), from: from.name, to: to.name, target: net.IPAddr{IP: to.address.AsSlice()}, //nolint:gosec // G115: few

@@ -176,6 +176,11 @@ func (r Report) Only(names ...string) Report {
 	return r.keep(func(p Pair) (Pair, bool) { return p, slices.Contains(names, p.From) && slices.Contains(names, p.To) })
 }
 
+// Between narrows the report to pairs whose names begin so, such as "a/" and "b/".
+func (r Report) Between(from, to string) Report {
+	return r.keep(func(p Pair) (Pair, bool) { return p, strings.HasPrefix(p.From, from) && strings.HasPrefix(p.To, to) })
+}
+
 // Without narrows the report to pairs of which neither end is one of these.
 func (r Report) Without(names ...string) Report {
 	return r.keep(func(p Pair) (Pair, bool) { return p, !slices.Contains(names, p.From) && !slices.Contains(names, p.To) })
