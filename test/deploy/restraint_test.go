@@ -231,9 +231,6 @@ func TestManagersSurviveDrainsNodesAndZones(t *testing.T) {
 var unverified = regexp.MustCompile(`\b(?:InsecureSkipVerify|Insecure|InsecureSkipTLSVerify|SSLDisable|VerifyPeerCertificate|VerifyConnection)` +
 	`\b(?::| *=[^=]|\))`)
 
-// asTheUserSays is where the choice of a user's own kubeconfig is handed on, for the command line. The manager takes no such kubeconfig.
-const asTheUserSays = "controllers/calico/client.go: InsecureSkipTLSVerify:"
-
 // No code of the product can be made to talk to a server that cannot prove who it is.
 func TestNoCodeTalksToAnybody(t *testing.T) {
 	var found []string
@@ -251,7 +248,7 @@ func TestNoCodeTalksToAnybody(t *testing.T) {
 			return err
 		}))
 	}
-	require.Equal(t, []string{asTheUserSays}, found)
+	require.Empty(t, found)
 	require.Greater(t, count, 100, "the code was looked at")
 	for _, source := range []string{
 		"tls.Config{InsecureSkipVerify: true}", "c.InsecureSkipVerify = no()", "flag(&c.InsecureSkipVerify)",

@@ -173,6 +173,21 @@ func TestAReflectorGoesAfterItsSessionsWithAnotherCluster(t *testing.T) {
 	require.Len(t, ensured(w.next(with(o, map[string]bool{leaving: true}))).Retire, 1, "no packet goes through a node that is down")
 }
 
+func TestOfSurplusReflectorsTheOneThatIsNotReadyGoesFirst(t *testing.T) {
+	w := newWorld(1, 6, 3)
+	w.d.Pool.SizePerZone = 2
+	atRest(t, w).d.Pool.SizePerZone = 1
+	o := w.until(t, "RemoveReflector")
+	first := w.next(o).Actions[0].(plan.ClearReflector).Node
+	for i := range o.Nodes {
+		if n := &o.Nodes[i]; n.RoleLabel && n.Name != first {
+			n.Ready = false
+			require.Contains(t, w.next(o).Reason, "route reflector "+n.Name+" is more than the 3 wanted")
+			n.Ready = true
+		}
+	}
+}
+
 // Calico's objects are being moved, or have been: what is written to them reaches no node, but what is written to Nodes does.
 func TestALockedDatastoreStopsTheSafetyNetToo(t *testing.T) {
 	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {

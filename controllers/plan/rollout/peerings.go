@@ -150,7 +150,7 @@ func (v *view) hasReflector(n plan.Node) bool {
 // bridged: some other reflector that serves has both as clients.
 func (v *view) bridged(x, j plan.Node) bool {
 	return slices.ContainsFunc(v.group(), func(b plan.Node) bool {
-		return b.Name != x.Name && b.Name != j.Name && v.serves(b) && v.isFullReflectorOf(b, x) && v.isFullReflectorOf(b, j)
+		return v.serves(b) && v.isFullReflectorOf(b, x) && v.isFullReflectorOf(b, j) // no node is its own client
 	})
 }
 
