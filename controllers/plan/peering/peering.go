@@ -300,9 +300,7 @@ func put(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools
 			out = append(out, plan.PutIPPool{Name: p.Name, Peering: d.Name, CIDR: p.CIDR})
 		}
 	}
-	if want := announce(o, d); !slices.Equal(o.Services, want) {
-		out = append(out, plan.AnnounceServices{CIDRs: want})
-	}
+	out = append(out, announce(o, d)...)
 	for _, p := range peers {
 		if _, there := existing(o, p); !there {
 			out = append(out, plan.PutPeer{Peer: p})
@@ -366,9 +364,13 @@ func stays(o Observed, p plan.Peer, expected []Session) bool {
 	return err == nil && established(o.Cluster, p.Node, p.PeerIP) && lacking > 0 && (lacking == len(family) || slices.Contains(o.Remote.Reflectors, there))
 }
 
-// announce gives the ranges that Calico is to announce for ClusterPeerings, beside what it announces already.
-func announce(o Observed, d Desired) []netip.Prefix {
-	return slices.DeleteFunc(sorted(d.Announce), func(c netip.Prefix) bool { return slices.Contains(o.OtherServices, c) })
+// announce has Calico announce what ClusterPeerings need, beside what it announces already.
+func announce(o Observed, d Desired) []plan.Action {
+	want := slices.DeleteFunc(sorted(d.Announce), func(c netip.Prefix) bool { return slices.Contains(o.OtherServices, c) })
+	if slices.Equal(sorted(o.Services), want) {
+		return nil
+	}
+	return []plan.Action{plan.AnnounceServices{CIDRs: want}}
 }
 
 // remove takes away what is of this ClusterPeering and not among what is to stay: sessions first, and what they need last.
@@ -379,8 +381,8 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 			out = append(out, plan.DeletePeer{Name: p.Name})
 		}
 	}
-	if want := announce(o, d); d.Gone && !slices.Equal(o.Services, want) {
-		out = append(out, plan.AnnounceServices{CIDRs: want})
+	if d.Gone {
+		out = append(out, announce(o, d)...)
 	}
 	for _, p := range o.Pools {
 		if p.Peering == d.Name && !slices.Contains(pools, p) {
@@ -388,7 +390,7 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 		}
 	}
 	for _, f := range o.Filters {
-		if f.Peering == d.Name && (d.Gone || f.Name != filterName(d)) {
+		if d.Gone && f.Peering == d.Name {
 			out = append(out, plan.DeletePeeringObject{Kind: KindBGPFilter, Name: f.Name, Peering: d.Name})
 		}
 	}

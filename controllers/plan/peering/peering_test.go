@@ -116,7 +116,7 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		}, "NameTaken", "IPPool rrpool-peering-other-10-201-0-0-16"},
 		"a BGPPeer of others has a session with a remote reflector": {func(here, _ *cluster) {
 			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "by-hand", PeerIP: "172.16.1.2"})
-		}, "AlreadyPeered", "BGPPeer by-hand peers with 172.16.1.2"},
+		}, "AlreadyPeered", "BGPPeer by-hand has sessions with 172.16.1.2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fresh, peered := worldOf(1, 2), worldOf(1, 2).peered(t)
@@ -168,6 +168,10 @@ func TestWhatIsWritten(t *testing.T) {
 		"a range that others announce no more is announced": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.o.Services = nil
 		}, []string{"announce the service addresses [10.210.0.0/16]"}},
+		"the order in which ranges are announced does not matter": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Services, here.d.Announce = cidrs("10.212.0.0/16", "10.210.0.0/16"), cidrs("10.210.0.0/16", "10.212.0.0/16")
+			here.d.ServiceCIDRs = here.d.Announce
+		}, []string{"write BGPFilter " + name}},
 		"what was edited is mended": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.o.Cluster.Peers[3].Extra = `{"ttlSecurity":1}`
 			here.o.Cluster.Statuses["r1"] = plan.Status{Updated: time.Unix(2e9, 0), Sessions: here.o.Cluster.Statuses["r1"].Sessions}
@@ -183,8 +187,12 @@ func TestWhatIsWritten(t *testing.T) {
 		"an IPPool that lies in another is left out": {worldOf(1, 1).peered(t), func(_ *world, _, there *cluster) {
 			there.announces("x", "10.201.128.0/17")
 		}, []string{"write BGPFilter " + name}},
-		"the session to a reflector that is gone goes as soon as there is another": {worldOf(1, 2).peered(t), func(_ *world, _, there *cluster) {
+		"the session to a reflector that is gone goes as soon as there is another": {worldOf(1, 2).peered(t), func(w *world, _, there *cluster) {
 			there.o.Cluster.Nodes[0].Ready = false
+			w.join(1)
+			require.Equal(t, []string{write("1-172-16-1-3")}, w.actions())
+			_, broken := w.manage(0, -1)
+			require.Empty(t, broken)
 		}, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1"}},
 		"a reflector that is not Ready keeps its session until another has one": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
 			here.o.Cluster.Nodes[0].Ready = false

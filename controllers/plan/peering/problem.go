@@ -1,6 +1,7 @@
 package peering
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,6 +11,11 @@ import (
 
 // problem is why the two clusters cannot be joined, nil for nothing. It is found before anything is written.
 func problem(o Observed, d Desired) *plan.Problem {
+	return cmp.Or(unable(o, d), unsuited(o), overlap(o, d), nameTaken(o, d), alreadyPeered(o, d))
+}
+
+// unable: this cluster cannot be peered with.
+func unable(o Observed, d Desired) *plan.Problem {
 	switch {
 	case o.Cluster.Locked != nil:
 		return o.Cluster.Locked
@@ -22,19 +28,23 @@ func problem(o Observed, d Desired) *plan.Problem {
 	case o.Cluster.Routes.Plain.Encapsulation != "" && !o.Cluster.Routes.Plain.BIRD:
 		return plan.Problemf("RoutesNotProgrammed", "BIRD may not program routes without encapsulation, so nodes would not use what the remote cluster announces: "+
 			"set programClusterRoutes of BGPConfiguration default to EnabledNoEncapOnly or Enabled")
+	case d.Services && len(d.ServiceCIDRs) == 0:
+		return plan.Problemf("ServiceCIDRUnknown", "the range of this cluster's services is not known: give spec.advertise.serviceCIDRs, or set spec.advertise.services to false")
+	}
+	return nil
+}
+
+// unsuited: the remote cluster is none for this one.
+func unsuited(o Observed) *plan.Problem {
+	switch {
 	case len(o.Remote.Reflectors) == 0:
 		return plan.Problemf("NoRemoteReflectors", "the remote cluster has no route reflectors: it needs a RouteReflectorPool in mode RouteReflector")
 	case o.Remote.ASN == o.Cluster.BGP.ASN:
 		return plan.Problemf("SameASNumber", "both clusters have AS number %d: each needs one of its own (asNumber of BGPConfiguration default)", o.Remote.ASN)
 	case len(pairs(o)) == 0:
 		return plan.Problemf("NoCommonFamily", "the remote reflectors have addresses such as %s, and the reflectors here have none of that family", o.Remote.Reflectors[0])
-	case d.Services && len(d.ServiceCIDRs) == 0:
-		return plan.Problemf("ServiceCIDRUnknown", "the range of this cluster's services is not known: give spec.advertise.serviceCIDRs, or set spec.advertise.services to false")
 	}
-	if p := overlap(o, d); p != nil {
-		return p
-	}
-	return nameTaken(o, d)
+	return nil
 }
 
 // overlap: a range of the remote cluster cannot be told from what is here, or from what another ClusterPeering brings.
@@ -77,8 +87,7 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 	return ""
 }
 
-// nameTaken: an object of others has a name of ours, or peers with a reflector that is ours to peer with: a node has but one
-// session with an address.
+// nameTaken: an object of others has a name of ours.
 func nameTaken(o Observed, d Desired) *plan.Problem {
 	taken := func(kind, name string) *plan.Problem {
 		return plan.Problemf("NameTaken", "%s %s exists but was not made by rrpool for this ClusterPeering: rename or delete it", kind, name)
@@ -90,14 +99,8 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 	}
 	want := peers(o, d, pairs(o))
 	for _, p := range o.Cluster.Peers {
-		if p.Peering == d.Name {
-			continue
-		}
-		if named(want, p.Name) {
+		if named(want, p.Name) && p.Peering != d.Name {
 			return taken("BGPPeer", p.Name)
-		}
-		if slices.ContainsFunc(o.Remote.Reflectors, func(a netip.Addr) bool { return a.String() == p.PeerIP }) {
-			return plan.Problemf("AlreadyPeered", "BGPPeer %s peers with %s, a reflector of the remote cluster: delete it, as a node has one session with an address", p.Name, p.PeerIP)
 		}
 	}
 	for _, w := range pools(o, d) {
@@ -105,6 +108,16 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 			if p.Name == w.Name && p.Peering != d.Name {
 				return taken(KindIPPool, p.Name)
 			}
+		}
+	}
+	return nil
+}
+
+// alreadyPeered: a BGPPeer of others peers with a remote reflector. A node has one session with an address.
+func alreadyPeered(o Observed, d Desired) *plan.Problem {
+	for _, p := range o.Cluster.Peers {
+		if p.Peering != d.Name && slices.ContainsFunc(o.Remote.Reflectors, func(a netip.Addr) bool { return a.String() == p.PeerIP }) {
+			return plan.Problemf("AlreadyPeered", "BGPPeer %s has sessions with %s, a reflector of the remote cluster: delete it", p.Name, p.PeerIP)
 		}
 	}
 	return nil

@@ -26,34 +26,47 @@ func (w *world) spared(side int, n plan.Node) bool {
 // disturb changes one thing, where that leaves a session.
 func (w *world) disturb(t *rapid.T, side int) {
 	c := w.two[side]
-	nodes := c.o.Cluster.Nodes
-	i := rapid.IntRange(0, len(nodes)-1).Draw(t, "node")
-	n := &nodes[i]
-	switch kind := rapid.SampledFrom([]string{"join", "join", "leave", "crash", "remove", "flap", "next hop", "pods", "services"}).Draw(t, "event"); {
-	case kind == "join" && len(c.reflectors()) < 5:
-		w.join(side)
-	case kind == "leave" && n.RoleLabel && w.spared(side, *n):
-		n.RoleLabel, n.ClusterID = false, ""
-	case kind == "crash" && n.RoleLabel && w.spared(side, *n):
-		n.Ready, c.down[n.Name] = false, true
-	case kind == "remove" && w.spared(side, *n):
-		c.o.Cluster.Nodes = slices.Delete(slices.Clone(nodes), i, i+1)
-	case kind == "flap" && !c.down[n.Name] && (!n.Ready || len(c.down) == 0):
-		n.Ready = !n.Ready
-	case kind == "next hop" && len(w.working(true)) > 1: // of one session, a change is a loss
-		c.d.KeepNextHop = !c.d.KeepNextHop
-	case kind == "pods":
+	switch rapid.SampledFrom([]string{"join", "node", "node", "next hop", "pods", "services"}).Draw(t, "event") {
+	case "join":
+		if len(c.reflectors()) < 5 {
+			w.join(side)
+		}
+	case "node":
+		w.disturbNode(t, side)
+	case "next hop":
+		if len(w.working(true)) > 1 { // of one session, a change is a loss
+			c.d.KeepNextHop = !c.d.KeepNextHop
+		}
+	case "pods":
 		more := peering.IPPool{Name: "more", CIDR: cidrs("10.220.0.0/16", "10.221.0.0/16")[side], Announced: true}
 		if at := slices.Index(c.o.Pools, more); at < 0 {
 			c.o.Pools = append(slices.Clone(c.o.Pools), more)
 		} else {
 			c.o.Pools = slices.Delete(slices.Clone(c.o.Pools), at, at+1)
 		}
-	case kind == "services":
+	case "services":
 		c.d.Services, c.d.Announce = !c.d.Services, nil
 		if c.d.Services {
 			c.d.Announce = c.d.ServiceCIDRs
 		}
+	}
+}
+
+// disturbNode lets a node lose its role, crash, go for good, or become Ready or NotReady while all goes on.
+func (w *world) disturbNode(t *rapid.T, side int) {
+	c := w.two[side]
+	i := rapid.IntRange(0, len(c.o.Cluster.Nodes)-1).Draw(t, "node")
+	n := &c.o.Cluster.Nodes[i]
+	kind := rapid.SampledFrom([]string{"leave", "crash", "remove", "flap"}).Draw(t, "what it does")
+	switch spared := w.spared(side, *n); {
+	case kind == "leave" && spared:
+		n.RoleLabel, n.ClusterID = false, ""
+	case kind == "crash" && spared:
+		n.Ready, c.down[n.Name] = false, true
+	case kind == "remove" && spared:
+		c.o.Cluster.Nodes = slices.Delete(slices.Clone(c.o.Cluster.Nodes), i, i+1)
+	case kind == "flap" && len(c.down) == 0:
+		n.Ready = !n.Ready
 	}
 }
 
@@ -89,9 +102,11 @@ func live(t *rapid.T, w *world) string {
 			return broken
 		}
 	}
-	for _, c := range w.two {
-		c.o.Pools = slices.DeleteFunc(slices.Clone(c.o.Pools), func(p peering.IPPool) bool { return p.Name == "more" })
-	}
+	return w.end(t, before)
+}
+
+// end deletes both ClusterPeerings, one after the other.
+func (w *world) end(t *rapid.T, before [2]string) string {
 	first := rapid.IntRange(0, 1).Draw(t, "first to go")
 	for _, side := range []int{first, 1 - first} {
 		w.two[side].d.Gone, w.two[side].d.Announce = true, nil
@@ -100,6 +115,7 @@ func live(t *rapid.T, w *world) string {
 		}
 	}
 	for side, c := range w.two {
+		c.o.Pools = slices.DeleteFunc(slices.Clone(c.o.Pools), func(p peering.IPPool) bool { return p.Name == "more" })
 		if after := c.objects(); after != before[side] {
 			return "d: after the end there is\n" + after + "\ninstead of\n" + before[side]
 		}
@@ -113,75 +129,76 @@ func TestTwoClustersStayJoinedWhateverChanges(t *testing.T) {
 	})
 }
 
-// TestABrokenDecisionIsCaught breaks each rule on purpose.
-func TestABrokenDecisionIsCaught(t *testing.T) {
-	type decide func(side int, o peering.Observed, d peering.Desired) peering.Step
-	for name, broken := range map[string]struct {
-		rule string
-		next decide
-	}{
-		"a: what is no longer wanted goes at once": {"a: no session left", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
-			s := peering.Next(o, d)
-			for _, p := range o.Cluster.Peers {
-				if p.Peering == d.Name && !slices.ContainsFunc(s.Expected, func(e peering.Session) bool { return e.Node == p.Node && e.Peer.String() == p.PeerIP }) {
-					s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
-				}
+// brokenDecisions break each rule on purpose.
+var brokenDecisions = map[string]struct {
+	rule string
+	next func(side int, o peering.Observed, d peering.Desired) peering.Step
+}{
+	"a: what is no longer wanted goes at once": {"a: no session left", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+		s := peering.Next(o, d)
+		for _, p := range o.Cluster.Peers {
+			if p.Peering == d.Name && !slices.ContainsFunc(s.Expected, func(e peering.Session) bool { return e.Node == p.Node && e.Peer.String() == p.PeerIP }) {
+				s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
 			}
-			return s
-		}},
-		"a: a report from before a change is believed": {"a: two sessions restart", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
-			for i := range o.Cluster.Peers {
-				o.Cluster.Peers[i].Written = o.Cluster.Peers[i].Written.Add(-time.Hour)
-			}
-			return peering.Next(o, d)
-		}},
-		"b: one side ranks its reflectors by itself": {"b:", func(side int, o peering.Observed, d peering.Desired) peering.Step {
-			if side == 0 && o.Remote != nil && len(o.Remote.Reflectors) > 3 {
-				o.Remote.Reflectors = o.Remote.Reflectors[1:]
-			}
-			return peering.Next(o, d)
-		}},
-		"c: nothing is taken away": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
-			s := peering.Next(o, d)
-			s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return is && !d.Gone })
-			return s
-		}},
-		"c: all with all": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
-			s := peering.Next(o, d)
-			if len(s.Actions) == 0 && len(o.Cluster.Peers) > 4 {
-				p := o.Cluster.Peers[len(o.Cluster.Peers)-1]
-				p.Name += "-more"
-				s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
-			}
-			return s
-		}},
-		"d: the filter is left": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
-			s := peering.Next(o, d)
-			if d.Gone {
-				s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { return a.String() == "delete BGPFilter rrpool-peering-other" })
-			}
-			return s
-		}},
-		"d: a BGPPeer of another ClusterPeering goes": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
-			s := peering.Next(o, d)
-			if d.Gone && len(s.Actions) > 0 {
-				s.Actions = append(s.Actions, plan.DeletePeer{Name: "rrpool-peering-third-1"})
-			}
-			return s
-		}},
-		"e: BGPPeers come before their filter, and go after it": {"e:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
-			s := peering.Next(o, d)
+		}
+		return s
+	}},
+	"a: a report from before a change is believed": {"a: two sessions restart", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+		for i := range o.Cluster.Peers {
+			o.Cluster.Peers[i].Written = o.Cluster.Peers[i].Written.Add(-time.Hour)
+		}
+		return peering.Next(o, d)
+	}},
+	"b: one side ranks its reflectors by itself": {"b:", func(side int, o peering.Observed, d peering.Desired) peering.Step {
+		if side == 0 && o.Remote != nil && len(o.Remote.Reflectors) > 3 {
+			o.Remote.Reflectors = o.Remote.Reflectors[1:]
+		}
+		return peering.Next(o, d)
+	}},
+	"c: nothing is taken away": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+		s := peering.Next(o, d)
+		s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return is && !d.Gone })
+		return s
+	}},
+	"c: all with all": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+		s := peering.Next(o, d)
+		if len(s.Actions) == 0 && len(o.Cluster.Peers) > 4 {
+			p := o.Cluster.Peers[len(o.Cluster.Peers)-1]
+			p.Name += "-more"
+			s.Actions = append(s.Actions, plan.PutPeer{Peer: p})
+		}
+		return s
+	}},
+	"d: the filter is left": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+		s := peering.Next(o, d)
+		if d.Gone {
+			s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { return a.String() == "delete BGPFilter rrpool-peering-other" })
+		}
+		return s
+	}},
+	"d: a BGPPeer of another ClusterPeering goes": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+		s := peering.Next(o, d)
+		if d.Gone && len(s.Actions) > 0 {
+			s.Actions = append(s.Actions, plan.DeletePeer{Name: "rrpool-peering-third-1"})
+		}
+		return s
+	}},
+	"e: BGPPeers come before their filter, and go after it": {"e:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+		s := peering.Next(o, d)
+		slices.Reverse(s.Actions)
+		return s
+	}},
+	"e: the filter goes first": {"e: a filter goes", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+		s := peering.Next(o, d)
+		if d.Gone {
 			slices.Reverse(s.Actions)
-			return s
-		}},
-		"e: the filter goes first": {"e: a filter goes", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
-			s := peering.Next(o, d)
-			if d.Gone {
-				slices.Reverse(s.Actions)
-			}
-			return s
-		}},
-	} {
+		}
+		return s
+	}},
+}
+
+func TestABrokenDecisionIsCaught(t *testing.T) {
+	for name, broken := range brokenDecisions {
 		t.Run(name, func(t *testing.T) {
 			lives := rapid.Custom(func(t *rapid.T) string {
 				w := newWorld(rapid.Bool().Draw(t, "dual stack"))

@@ -158,12 +158,20 @@ func (w *world) apply(c *cluster, action plan.Action) string {
 	case plan.DeletePeer:
 		c.o.Cluster.Peers = slices.DeleteFunc(c.o.Cluster.Peers, func(p plan.Peer) bool { return p.Name == a.Name })
 	case plan.DeletePeeringObject:
-		if a.Kind == peering.KindBGPFilter && slices.ContainsFunc(c.o.Cluster.Peers, func(p plan.Peer) bool { return slices.Contains(p.Filters, a.Name) }) {
-			return "e: a filter goes that a BGPPeer uses"
-		}
-		c.o.Filters = slices.DeleteFunc(c.o.Filters, func(f peering.Filter) bool { return a.Kind == peering.KindBGPFilter && f.Name == a.Name })
-		c.o.Pools = slices.DeleteFunc(c.o.Pools, func(p peering.IPPool) bool { return a.Kind == peering.KindIPPool && p.Name == a.Name })
+		return c.remove(a)
 	}
+	return ""
+}
+
+func (c *cluster) remove(a plan.DeletePeeringObject) string {
+	if a.Kind == peering.KindIPPool {
+		c.o.Pools = slices.DeleteFunc(c.o.Pools, func(p peering.IPPool) bool { return p.Name == a.Name })
+		return ""
+	}
+	if slices.ContainsFunc(c.o.Cluster.Peers, func(p plan.Peer) bool { return slices.Contains(p.Filters, a.Name) }) {
+		return "e: a filter goes that a BGPPeer uses"
+	}
+	c.o.Filters = slices.DeleteFunc(c.o.Filters, func(f peering.Filter) bool { return f.Name == a.Name })
 	return ""
 }
 
@@ -317,23 +325,31 @@ func (w *world) unsettled() string {
 			return fmt.Sprintf("c: at rest with %v %v", s.Problem, s.Actions)
 		}
 	}
-	a, b := w.configured[0], w.configured[1]
-	for key := range a {
-		if _, both := b[key]; !both || !w.works(key) && !w.dead(key) {
+	for key := range w.sessions {
+		_, here := w.configured[0][key]
+		if _, there := w.configured[1][key]; !here || !there || !w.works(key) && !w.dead(key) {
 			return fmt.Sprintf("b: %v is not on both sides, or not Established", key)
 		}
 	}
 	for _, four := range w.families {
-		used, sessions := [2]map[netip.Addr]bool{{}, {}}, 0
-		for key := range b {
-			if key[0].Is4() == four {
-				used[0][key[0]], used[1][key[1]], sessions = true, true, sessions+1
-			}
+		if miscounted := w.miscounted(four); miscounted != "" {
+			return miscounted
 		}
-		here, there := len(w.two[0].reflectors()), len(w.two[1].reflectors())
-		if len(a) != len(b) || sessions != min(3, here*there) || len(used[0]) != min(3, here) || len(used[1]) != min(3, there) {
-			return fmt.Sprintf("c: %d sessions of %d and %d reflectors, by %d and %d", sessions, here, there, len(used[0]), len(used[1]))
+	}
+	return ""
+}
+
+// miscounted: a family has another number of sessions than 3, or does not spread them over all reflectors.
+func (w *world) miscounted(four bool) string {
+	used, sessions := [2]map[netip.Addr]bool{{}, {}}, 0
+	for key := range w.sessions {
+		if key[0].Is4() == four {
+			used[0][key[0]], used[1][key[1]], sessions = true, true, sessions+1
 		}
+	}
+	here, there := len(w.two[0].reflectors()), len(w.two[1].reflectors())
+	if sessions != min(3, here*there) || len(used[0]) != min(3, here) || len(used[1]) != min(3, there) {
+		return fmt.Sprintf("c: %d sessions of %d and %d reflectors, by %d and %d", sessions, here, there, len(used[0]), len(used[1]))
 	}
 	return ""
 }
