@@ -145,7 +145,8 @@ func othersOf(t *testing.T, plane *controlplane.ControlPlane) others {
 	}
 	c := calicoctl(t, plane)
 	return others{
-		libcalico[*apiv3.BGPPeer]{c.BGPPeers()}, libcalico[*apiv3.BGPConfiguration]{c.BGPConfigurations()},
+		libcalico[*apiv3.BGPPeer]{c.BGPPeers()},
+		libcalico[*apiv3.BGPConfiguration]{c.BGPConfigurations()},
 		libcalico[*apiv3.CalicoNodeStatus]{c.CalicoNodeStatus()},
 	}
 }
