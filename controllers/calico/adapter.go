@@ -42,8 +42,8 @@ type Config struct {
 	Nodes client.Reader
 	// Live reads Nodes past that cache, nil where Nodes is none.
 	Live client.Reader
-	// Writer patches Nodes and reads custom resources, past any cache.
-	Writer client.Client
+	// Writer patches Nodes.
+	Writer client.Writer
 	Log    logr.Logger
 	// Now is the clock of receipt times and marks, time.Now when nil.
 	Now func() time.Time

@@ -52,7 +52,8 @@ type datastore struct {
 	reports objects[*apiv3.CalicoNodeStatus]
 	// backend lists and watches.
 	backend api.Client
-	client  client.Client
+	// client reads and writes custom resources as they are.
+	client client.Client
 }
 
 // connect makes a client for the objects in a group. It makes no request yet.

@@ -155,7 +155,7 @@ func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
 // liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	raw := a.custom(apiv3.KindBGPConfiguration, defaultConfig)
-	err := a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(raw), raw)
+	err := a.calico.client.Get(ctx, client.ObjectKeyFromObject(raw), raw)
 	if apierrors.IsNotFound(err) {
 		a.store.forget(apiv3.KindBGPConfiguration, defaultConfig)
 		return nil, nil
@@ -178,10 +178,10 @@ func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...erro
 		return false, err
 	}
 	if o.raw.GetResourceVersion() == "" {
-		if err := a.cfg.Writer.Create(ctx, o.raw); err != nil {
+		if err := a.calico.client.Create(ctx, o.raw); err != nil {
 			return false, fmt.Errorf("creating %s: %w", meshObject, err)
 		}
-	} else if err := a.cfg.Writer.Update(ctx, o.raw); err != nil {
+	} else if err := a.calico.client.Update(ctx, o.raw); err != nil {
 		return false, fmt.Errorf("updating %s: %w", meshObject, err)
 	}
 	out, err := configIn(o.raw)

@@ -196,8 +196,8 @@ func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 }
 
 func standsStill(why string) *plan.Problem {
-	return &plan.Problem{Reason: ReasonNodesStale, Message: "the manager's watch of Nodes seems to stand still, as " + why +
-		": nothing is changed meanwhile, but for the mesh that comes back; restart the manager if this lasts for minutes"}
+	return plan.Problemf(ReasonNodesStale, "the manager's watch of Nodes seems to stand still, as %s: nothing is changed meanwhile, "+
+		"but for the mesh that comes back; restart the manager if this lasts for minutes", why)
 }
 
 // nodesDue gives what the last look has found, and says whether the caller is to look again. Without a role, as where

@@ -117,10 +117,10 @@ func TestWhatWasWrittenIsSeenBeforeTheCacheHasIt(t *testing.T) {
 }
 
 // deaf is a client that writes, and does not hear the answer.
-type deaf struct{ client.Client }
+type deaf struct{ client.Writer }
 
 func (d *deaf) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-	return errors.Join(d.Client.Patch(ctx, o, p, opts...), io.ErrUnexpectedEOF)
+	return errors.Join(d.Writer.Patch(ctx, o, p, opts...), io.ErrUnexpectedEOF)
 }
 
 func TestAWriteWhoseAnswerWasLostIsNotRepeated(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -111,7 +110,7 @@ func clusterIPs(spec apiv3.BGPConfigurationSpec) []netip.Prefix {
 func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured.Unstructured) error) error {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
-	if err := a.cfg.Writer.List(ctx, found); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+	if err := a.calico.client.List(ctx, found); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("listing %ss: %w", kind, err)
 	}
 	for i := range found.Items {
@@ -171,7 +170,7 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 		return false, fmt.Errorf("rendering %s %q: %w", kind, name, err)
 	}
 	o, do := a.custom(kind, name), "updating"
-	err = a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(o), o)
+	err = a.calico.client.Get(ctx, client.ObjectKeyFromObject(o), o)
 	switch {
 	case apierrors.IsNotFound(err):
 		do = "creating"
@@ -185,9 +184,9 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	o.SetAnnotations(annotations)
 	o.Object["spec"] = fields
 	if do == "creating" {
-		err = a.cfg.Writer.Create(ctx, o, allFields)
+		err = a.calico.client.Create(ctx, o, allFields)
 	} else {
-		err = a.cfg.Writer.Update(ctx, o, allFields)
+		err = a.calico.client.Update(ctx, o, allFields)
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s %s %q: %w", do, kind, name, tooOld(err))
@@ -200,7 +199,7 @@ const allFields = client.FieldValidation(metav1.FieldValidationStrict)
 
 // tooOld adds the remedy where a kind or a field of it is not known.
 func tooOld(err error) error {
-	if meta.IsNoMatchError(err) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field") {
+	if apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field") {
 		return fmt.Errorf("the CRDs of this Calico are too old for a ClusterPeering, upgrade it: %w", err)
 	}
 	return err
@@ -208,7 +207,7 @@ func tooOld(err error) error {
 
 func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject) (bool, error) {
 	o := a.custom(act.Kind, act.Name)
-	err := a.cfg.Writer.Get(ctx, client.ObjectKeyFromObject(o), o)
+	err := a.calico.client.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) || err == nil && a.peeringIn(o) != act.Peering {
 		return false, nil
 	}

@@ -155,7 +155,7 @@ func (a *Adapter) clearStatus(ctx context.Context, o *apiv3.CalicoNodeStatus) er
 	}
 	raw := a.custom(apiv3.KindCalicoNodeStatus, o.Name)
 	body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":null}`, o.ResourceVersion)
-	err := a.cfg.Writer.Status().Patch(ctx, raw, client.RawPatch(types.MergePatchType, []byte(body)))
+	err := a.calico.client.Status().Patch(ctx, raw, client.RawPatch(types.MergePatchType, []byte(body)))
 	if apierrors.IsNotFound(err) {
 		a.statusSubresource.Store(false)
 		return nil

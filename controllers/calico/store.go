@@ -118,7 +118,7 @@ func (s *store) lockProblem() *plan.Problem {
 	if why == "" {
 		return nil
 	}
-	return &plan.Problem{Reason: ReasonDatastoreLocked, Message: why + ": nothing is changed until that is over, not even to bring the mesh back"}
+	return plan.Problemf(ReasonDatastoreLocked, "%s: nothing is changed until that is over, not even to bring the mesh back", why)
 }
 
 // freeze sets why nothing may be written, "" for nothing.
