@@ -217,8 +217,8 @@ func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject
 	return a.deleteVersion(ctx, o)
 }
 
-// filterSpec are the rules of a BGPFilter. What a node itself announces is left to Calico, which joins the addresses of
-// pods to blocks; of that only the ranges to be withheld are named.
+// filterSpec are the rules of a BGPFilter; the first that matches decides. What a node itself announces of pods is left to
+// Calico, which joins their addresses to blocks; of that only the ranges to be withheld are named.
 func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
 	four, six := rulesFor(f, netip.Addr.Is4), rulesFor(f, netip.Addr.Is6)
 	out := apiv3.BGPFilterSpec{ImportV4: four.in, ExportV4: four.out}
@@ -247,9 +247,10 @@ func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) rules {
 	}
 	add(&r.in, f.Import, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
 	r.in = append(r.in, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
-	add(&r.out, f.Withhold, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Reject})
 	add(&r.out, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.Equal, Source: learned, Action: apiv3.Reject})
-	add(&r.out, slices.Concat(f.Pods, f.Services), apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Source: learned, Action: apiv3.Accept})
+	add(&r.out, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
+	add(&r.out, f.Withhold, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Reject})
+	add(&r.out, f.Pods, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Source: learned, Action: apiv3.Accept})
 	r.out = append(r.out, apiv3.BGPFilterRuleV4{Source: learned, Action: apiv3.Reject})
 	return r
 }

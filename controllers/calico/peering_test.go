@@ -213,6 +213,41 @@ func TestCalicoItselfWouldTakeWhatIsWritten(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestWhatTheFilterLetsOut of what a reflector knows. What no rule names is left to Calico.
+func TestWhatTheFilterLetsOut(t *testing.T) {
+	const left = "left to Calico"
+	spec := filterSpec(plan.PeeringFilter{
+		Pods: cidrs("10.245.0.0/16"), Services: cidrs("10.96.0.0/16"), Withhold: cidrs("10.96.0.0/12", "203.0.113.0/25"),
+	})
+	for route, want := range map[string]struct{ own, learned string }{
+		"10.245.7.0/26":   {left, "Accept"},
+		"10.245.7.1/32":   {left, "Accept"},
+		"10.96.0.0/16":    {"Accept", "Reject"},
+		"10.96.0.9/32":    {"Accept", "Accept"},
+		"10.96.0.0/12":    {"Reject", "Reject"},
+		"10.97.0.9/32":    {"Reject", "Reject"},
+		"203.0.113.0/25":  {"Reject", "Reject"},
+		"198.51.100.0/24": {left, "Reject"},
+	} {
+		let := func(learned bool) string {
+			for _, r := range spec.ExportV4 {
+				if c, err := netip.ParsePrefix(r.CIDR); err == nil {
+					of := netip.MustParsePrefix(route)
+					if of.Bits() < c.Bits() || !c.Contains(of.Addr()) || r.MatchOperator == apiv3.Equal && of != c {
+						continue
+					}
+				}
+				if r.Source == "" || learned {
+					return string(r.Action)
+				}
+			}
+			return left
+		}
+		require.Equal(t, want.own, let(false), "%s of its own", route)
+		require.Equal(t, want.learned, let(true), "%s that it has learned", route)
+	}
+}
+
 func TestServicesAreAnnouncedBesideThoseOfOthersAndGivenBackExactly(t *testing.T) {
 	ours := plan.AnnounceServices{CIDRs: cidrs("10.96.0.0/16", "fd00:96::/112")}
 	for name, c := range map[string]struct {

@@ -181,6 +181,7 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	s.desired.OwnServices = own
 	for i := range all.Items {
 		p := &all.Items[i]
 		if p.DeletionTimestamp != nil || !ptr.Deref(p.Spec.Advertise.Services, true) {
@@ -355,7 +356,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) error {
 		}
 		s.changes++
 		log.FromContext(ctx).Info(action.String(), "event", "PeeringChanged")
-		if r.Recorder != nil {
+		if _, asks := action.(plan.RefreshStatus); !asks && r.Recorder != nil {
 			r.Recorder.Eventf(s.object, nil, corev1.EventTypeNormal, "PeeringChanged", "Peer", "%s", action)
 		}
 	}

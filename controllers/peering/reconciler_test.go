@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -433,6 +434,17 @@ func TestClusterPeeringsShareWhatIsAnnounced(t *testing.T) {
 	b.delete("b")
 	b.settle("b")
 	require.Empty(t, b.there())
+}
+
+// A range of services that Kubernetes has is in use here whether or not it is advertised.
+func TestARemoteRangeThatIsOneOfOurServicesIsRefused(t *testing.T) {
+	b := newBench(t)
+	c := &v1alpha1.ClusterPeering{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: static("10.8.0.1", "10.220.0.0/16", "10.255.0.0/16")}
+	c.Spec.Advertise.Services = ptr.To(false)
+	b.create(c)
+	b.settle("c")
+	require.Empty(t, b.there())
+	require.Contains(t, b.message("c", v1alpha1.ConditionReady), "10.255.0.0/16 of the remote cluster overlaps with the services of this cluster (10.255.0.0/24)")
 }
 
 // Leadership is asked for before every write: what is lost after n of them allows not one more.

@@ -147,7 +147,7 @@ type Advertise struct {
 const (
 	// ConditionRemoteKnown: the remote cluster could be read.
 	ConditionRemoteKnown = "RemoteKnown"
-	// ConditionSessionsEstablished: each reflector here has a session with each one there.
+	// ConditionSessionsEstablished: all sessions that there should be between reflectors here and there are Established.
 	ConditionSessionsEstablished = "SessionsEstablished"
 )
 

@@ -67,9 +67,10 @@ type Desired struct {
 	NotReflecting string
 	// Gone: everything of this ClusterPeering is to go.
 	Gone bool
-	// Pods and Services: what to advertise. ServiceCIDRs are this cluster's.
-	Pods, Services bool
-	ServiceCIDRs   []netip.Prefix
+	// Pods and Services: what to advertise. ServiceCIDRs are the ranges of services to advertise, OwnServices all that this
+	// cluster is known to have.
+	Pods, Services            bool
+	ServiceCIDRs, OwnServices []netip.Prefix
 	// Announce are the ranges of services that any ClusterPeering advertises.
 	Announce    []netip.Prefix
 	Password    *plan.SecretRef
@@ -236,7 +237,8 @@ func ownPods(o Observed) []netip.Prefix {
 	return out
 }
 
-// filter lets through what is declared. What this cluster announces beside that is withheld.
+// filter lets through what is declared. What this cluster announces beside that is withheld: so is a range of services
+// that is larger than a declared one.
 func filter(o Observed, d Desired) plan.PeeringFilter {
 	out := plan.PeeringFilter{Import: sorted(o.Remote.CIDRs())}
 	if d.Pods {
@@ -246,7 +248,8 @@ func filter(o Observed, d Desired) plan.PeeringFilter {
 		out.Services = sorted(d.ServiceCIDRs)
 	}
 	for _, c := range slices.Concat(ownPods(o), o.Services, o.OtherServices, d.Announce) {
-		if !slices.ContainsFunc(slices.Concat(out.Pods, out.Services), c.Overlaps) {
+		declared := func(s netip.Prefix) bool { return s.Bits() <= c.Bits() && s.Overlaps(c) }
+		if !slices.ContainsFunc(out.Pods, c.Overlaps) && !slices.ContainsFunc(out.Services, declared) {
 			out.Withhold = append(out.Withhold, c)
 		}
 	}

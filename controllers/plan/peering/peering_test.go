@@ -72,6 +72,9 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		}, "NoReflectors", "no node"},
 		"BIRD programs no plain routes":       {func(here, _ *cluster) { here.o.Cluster.Routes.Plain.Encapsulation = "None" }, "RoutesNotProgrammed", "programClusterRoutes"},
 		"the remote cluster has no reflector": {func(_, there *cluster) { there.o.Cluster.Nodes = nil }, "NoRemoteReflectors", "RouteReflectorPool"},
+		"a remote reflector has the address of a node here": {func(_, there *cluster) {
+			there.o.Cluster.Nodes[1].Addresses = []netip.Addr{addr("172.16.0.1")}
+		}, "AddressInUse", "172.16.0.1 has the address of node r1"},
 		"both have one AS number":             {func(_, there *cluster) { there.o.Cluster.BGP.ASN = 64512 }, "SameASNumber", "64512"},
 		"they have addresses of two families": {func(_, there *cluster) {
 			for i := range there.o.Cluster.Nodes {
@@ -92,7 +95,7 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		}, "OverlappingCIDRs", "IPPool second"},
 		"a remote range is that of our services, which are not advertised": {func(here, there *cluster) {
 			there.announces("x", "10.210.0.0/16")
-			here.d.Services, here.d.Announce = false, nil
+			here.d.OwnServices, here.d.Services, here.d.Announce = here.d.ServiceCIDRs, false, nil
 		}, "OverlappingCIDRs", "services of this cluster"},
 		"a remote range is that of services which others announce": {func(here, there *cluster) {
 			there.announces("x", "10.230.0.0/16")
@@ -235,6 +238,9 @@ func TestTheFilter(t *testing.T) {
 		"not what others announce": {func(o *peering.Observed, _ *peering.Desired) {
 			o.OtherServices = cidrs("10.240.0.0/24", "10.210.0.9/32")
 		}, plan.PeeringFilter{Pods: cidrs("10.200.0.0/16"), Services: cidrs("10.210.0.0/16"), Withhold: cidrs("10.240.0.0/24")}},
+		"a part of the services": {func(o *peering.Observed, d *peering.Desired) {
+			o.OtherServices, d.ServiceCIDRs, d.Announce = d.ServiceCIDRs, cidrs("10.210.4.0/24"), cidrs("10.210.4.0/24")
+		}, plan.PeeringFilter{Pods: cidrs("10.200.0.0/16"), Services: cidrs("10.210.4.0/24"), Withhold: cidrs("10.210.0.0/16")}},
 		"not what another one is told": {func(_ *peering.Observed, d *peering.Desired) {
 			d.Announce = append(d.Announce, cidrs("10.240.0.0/24")...)
 		}, plan.PeeringFilter{Pods: cidrs("10.200.0.0/16"), Services: cidrs("10.210.0.0/16"), Withhold: cidrs("10.240.0.0/24")}},

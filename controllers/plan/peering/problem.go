@@ -44,6 +44,14 @@ func unsuited(o Observed) *plan.Problem {
 	case len(pairs(o)) == 0:
 		return plan.Problemf("NoCommonFamily", "the remote reflectors have addresses such as %s, and the reflectors here have none of that family", o.Remote.Reflectors[0])
 	}
+	for _, n := range o.Cluster.Nodes {
+		for _, a := range n.Addresses {
+			if slices.Contains(o.Remote.Reflectors, a) {
+				return plan.Problemf("AddressInUse", "the remote reflector %s has the address of node %s of this cluster: "+
+					"both clusters must be in one network, where an address is of one node", a, n.Name)
+			}
+		}
+	}
 	return nil
 }
 
@@ -67,7 +75,7 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 			return fmt.Sprintf("IPPool %s (%s)", p.Name, p.CIDR)
 		}
 	}
-	for _, c := range slices.Concat(d.ServiceCIDRs, d.Announce, o.OtherServices) {
+	for _, c := range slices.Concat(d.OwnServices, d.Announce, o.OtherServices) {
 		if c.Overlaps(theirs) {
 			return fmt.Sprintf("the services of this cluster (%s)", c)
 		}
