@@ -1,8 +1,8 @@
 // Package calico is the datastore adapter: it observes a cluster's BGP as
 // Calico stores it and makes the changes that a plan asks for.
 //
-// Calico's objects are CRDs of one of two API groups, as libcalico-go writes them. Nodes are Kubernetes Nodes: in the
-// Kubernetes datastore they are Calico's nodes as well.
+// Calico's objects are CRDs of one of two API groups, as libcalico-go writes them, or are in an etcd of its own. Nodes are
+// Kubernetes Nodes: but with that etcd they are Calico's nodes as well.
 package calico
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/watchersyncer"
@@ -57,8 +58,10 @@ type Adapter struct {
 	cfg Config
 
 	// calico is Calico's objects in group, which look chooses every groupCheck.
-	calico     *datastore
-	group      schema.GroupVersion
+	calico *datastore
+	group  schema.GroupVersion
+	// etcd is where Calico's own etcd is, nil where the objects are in the apiserver.
+	etcd       *apiconfig.EtcdConfig
 	look       func(context.Context) (GroupChoice, error)
 	groupCheck time.Duration
 	// routesRead is when it was last read who programs routes.
@@ -80,7 +83,8 @@ var watched = []string{
 
 // New makes an Adapter. It makes no request until Start.
 func New(cfg Config) (*Adapter, error) {
-	if err := checkDatastore(); err != nil {
+	etcd, err := datastoreConfig()
+	if err != nil {
 		return nil, err
 	}
 	if cfg.Now == nil {
@@ -89,10 +93,12 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.Permit == nil {
 		cfg.Permit = func(context.Context) error { return nil }
 	}
-	a := &Adapter{cfg: cfg, groupCheck: groupCheckEvery, store: newStore(cfg.Now)}
+	a := &Adapter{cfg: cfg, etcd: etcd, groupCheck: groupCheckEvery, store: newStore(cfg.Now)}
 	a.look = func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
+	if etcd != nil {
+		a.look, a.groupCheck = a.lookInEtcd, etcdCheckEvery
+	}
 	a.store.fail(errors.New("choosing Calico's API group: not done yet"))
-	var err error
 	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
 		return nil, fmt.Errorf("creating the client for calico-node's pods: %w", err)
 	}
@@ -104,23 +110,54 @@ func (a *Adapter) use(group schema.GroupVersion) error {
 	if a.calico != nil && a.group == group {
 		return nil
 	}
-	calico, err := connect(a.cfg.RestConfig, group)
+	calico, err := a.connect(group)
 	if err == nil {
 		a.calico, a.group = calico, group
-		a.statusSubresource.Store(group == GroupV3)
+		a.statusSubresource.Store(group == GroupV3 && a.etcd == nil)
 	}
 	a.store.fail(err)
 	return err
 }
 
+func (a *Adapter) connect(group schema.GroupVersion) (*datastore, error) {
+	if a.etcd == nil {
+		return connect(a.cfg.RestConfig, group)
+	}
+	etcd, err := newEtcd(*a.etcd)
+	if err != nil {
+		return nil, err
+	}
+	return objectsOf(etcd, group), nil
+}
+
+// close ends the connection to Calico's etcd, if there is one.
+func (a *Adapter) close() {
+	if a.etcd != nil && a.calico != nil {
+		_ = a.calico.client.(*Etcd).Close() //nolint:forcetypeassert // connect makes it
+	}
+}
+
+// lookInEtcd finds whether Calico's etcd answers.
+func (a *Adapter) lookInEtcd(ctx context.Context) (GroupChoice, error) {
+	err := a.use(GroupV3)
+	if err == nil {
+		err = a.calico.client.(*Etcd).alive(ctx) //nolint:forcetypeassert // connect makes it
+	}
+	return GroupChoice{Group: GroupV3}, err
+}
+
 // Start watches until ctx ends, or Calico's objects have moved to another group, which is an error. It implements
 // manager.Runnable and is called once.
 func (a *Adapter) Start(ctx context.Context) error {
+	defer a.close()
 	if a.choose(ctx) != nil {
 		return nil
 	}
 	a.readRoutes(ctx)
 	var types []watchersyncer.ResourceType
+	if a.etcd != nil {
+		types = append(types, watchersyncer.ResourceType{ListInterface: model.ResourceListOptions{Kind: libapiv3.KindNode}})
+	}
 	for _, kind := range watched {
 		types = append(types, watchersyncer.ResourceType{ListInterface: model.ResourceListOptions{Kind: kind}})
 	}
@@ -194,7 +231,11 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Actio
 	case plan.ForgetMesh:
 		return a.forgetMesh(ctx)
 	case plan.RefreshStatus:
-		return a.refreshStatus(ctx, act.Node)
+		node, err := a.calicoName(ctx, act.Node)
+		if err != nil {
+			return false, err
+		}
+		return a.refreshStatus(ctx, node)
 	case plan.PutFilter, plan.PutIPPool, plan.DeletePeeringObject, plan.AnnounceServices:
 		return a.applyPeering(ctx, action)
 	default:

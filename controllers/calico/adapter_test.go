@@ -29,22 +29,32 @@ import (
 	"github.com/rrpool/rrpool/test/leaks"
 )
 
-func TestAnUnsupportedDatastoreIsRefusedByName(t *testing.T) {
-	for value, want := range map[string]string{
-		"": "", "kubernetes": "",
-		"etcdv3":    `DATASTORE_TYPE="etcdv3" is not supported yet`,
-		"incluster": `DATASTORE_TYPE="incluster" is not a datastore: unset it or set it to "kubernetes"`,
+func TestADatastoreThatCannotBeUsedIsRefusedByName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		variables map[string]string
+		want      string
+	}{
+		"none":                   {map[string]string{}, ""},
+		"the apiserver":          {map[string]string{datastoreVariable: "kubernetes"}, ""},
+		"etcd":                   {map[string]string{datastoreVariable: "etcdv3", endpointsVariable: "http://192.0.2.1:2379"}, ""},
+		"etcd, as calicoctl":     {map[string]string{endpointsVariable: "http://192.0.2.1:2379"}, ""},
+		"etcd without addresses": {map[string]string{datastoreVariable: "etcdv3"}, `DATASTORE_TYPE="etcdv3", but neither ETCD_ENDPOINTS nor ETCD_DISCOVERY_SRV is set`},
+		"etcd with both":         {map[string]string{endpointsVariable: "http://a:1", discoveryVariable: "b.example"}, `ETCD_ENDPOINTS="http://a:1" and ETCD_DISCOVERY_SRV="b.example" are both set`},
+		"another": {
+			map[string]string{datastoreVariable: "incluster"},
+			`DATASTORE_TYPE="incluster" is not a datastore: unset it, or set it to "kubernetes" or "etcdv3"`,
+		},
 	} {
-		t.Run(value, func(t *testing.T) {
-			t.Setenv(datastoreVariable, value)
-			err := checkDatastore()
-			if want == "" {
+		t.Run(name, func(t *testing.T) {
+			for variable, value := range tc.variables {
+				t.Setenv(variable, value)
+			}
+			_, err := New(Config{RestConfig: &rest.Config{Host: "http://apiserver.example"}})
+			if tc.want == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, want)
-			_, err = New(Config{})
-			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, err, tc.want)
 		})
 	}
 }
@@ -194,6 +204,7 @@ func TestALockedDatastoreIsNotWrittenTo(t *testing.T) {
 }
 
 func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
+	notInEtcd(t, "there are no CRDs")
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{AuditReads: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })

@@ -31,15 +31,26 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-// group is the API group in which the cluster of a bench has its objects. All tests run once for each.
-var group = GroupV1
+// group is the API group in which the cluster of a bench has its objects, inEtcd that it has them in Calico's own etcd, in the shape of
+// the second group. All tests run once for each.
+var (
+	group  = GroupV1
+	inEtcd bool
+)
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	RedirectLogs(logr.Discard())
+	if os.Getenv("ONLYETCD") != "" {
+		group, inEtcd = GroupV3, true
+		os.Exit(m.Run())
+	}
 	code := m.Run()
 	group = GroupV3
 	fmt.Println("and in API group", group)
+	code = max(code, m.Run())
+	inEtcd = true
+	fmt.Println("and in Calico's own etcd")
 	code = max(code, m.Run())
 	if err := controlplane.StopShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -62,6 +73,14 @@ var installNative = sync.OnceValue(func() error {
 
 // plane is the shared control plane.
 var plane *controlplane.ControlPlane
+
+// notInEtcd skips a test of what is not so with Calico's own etcd.
+func notInEtcd(t *testing.T, why string) {
+	t.Helper()
+	if inEtcd {
+		t.Skip(why)
+	}
+}
 
 // onlyV1 skips a test of what the first group alone has.
 func onlyV1(t *testing.T) {
@@ -112,13 +131,20 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	plane = controlplane.ForTest(t)
-	if group == GroupV3 {
+	if group == GroupV3 && !inEtcd {
 		require.NoError(t, installNative())
+	}
+	if inEtcd {
+		t.Setenv(datastoreVariable, EtcdAPI)
+		t.Setenv(endpointsVariable, plane.EtcdURL())
 	}
 	b := &bench{t: t, plane: plane, clock: newClock(), user: strings.ReplaceAll(t.Name(), "/", "-"), groups: []string{"system:masters"}}
 	kube, err := client.New(plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
 	b.other, b.kube = othersOf(t, plane), kube
+	if inEtcd {
+		b.calicoNodes(kube)
+	}
 	t.Cleanup(b.clean)
 	b.Adapter = b.adapter()
 	return b
@@ -140,6 +166,9 @@ func othersOf(t *testing.T, plane *controlplane.ControlPlane) others {
 	t.Helper()
 	if group == GroupV3 {
 		ours, err := connect(plane.AdminConfig(), group)
+		if inEtcd {
+			ours = objectsOf(etcdOf(t), group)
+		}
 		require.NoError(t, err)
 		return others{ours.peers, ours.configs, ours.reports}
 	}
@@ -280,6 +309,9 @@ func (b *bench) node(name string, change func(*corev1.Node)) *corev1.Node {
 		change(n)
 	}
 	require.NoError(b.t, b.kube.Create(b.t.Context(), n))
+	if inEtcd {
+		b.calicoNode(n, name)
+	}
 	return n
 }
 
@@ -287,6 +319,11 @@ func (b *bench) liveNode(name string) *corev1.Node {
 	b.t.Helper()
 	n := &corev1.Node{}
 	require.NoError(b.t, b.kube.Get(b.t.Context(), client.ObjectKey{Name: name}, n))
+	if inEtcd {
+		calico := &libapiv3.Node{}
+		require.NoError(b.t, b.kube.Get(b.t.Context(), client.ObjectKey{Name: name}, calico))
+		n = joinNodes([]corev1.Node{*n}, map[string]*libapiv3.Node{name: calico}).joined(n, scope)
+	}
 	return n
 }
 
@@ -382,7 +419,7 @@ func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
 		o.Status.LastUpdated = metav1.Now()
 	}
 	change(&o.Status)
-	if group == GroupV3 {
+	if group == GroupV3 && !inEtcd {
 		status, err := json.Marshal(o.Status)
 		require.NoError(b.t, err)
 		body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":%s}`, o.ResourceVersion, status)
@@ -396,6 +433,9 @@ func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
 
 func (b *bench) clean() {
 	all := []client.Object{&corev1.Node{}}
+	if inEtcd {
+		all = append(all, b.custom(libapiv3.KindNode, ""))
+	}
 	for _, kind := range append([]string{apiv3.KindBGPFilter, apiv3.KindIPPool}, watched...) {
 		all = append(all, b.custom(kind, ""))
 	}
@@ -408,7 +448,7 @@ func (b *bench) affinity(name string, spec libapiv3.BlockAffinitySpec) {
 	b.t.Helper()
 	o := b.custom(libapiv3.KindBlockAffinity, name)
 	o.Object["spec"] = map[string]any{"node": spec.Node, "cidr": spec.CIDR, "state": spec.State, "type": spec.Type, "deleted": spec.Deleted}
-	if group == GroupV3 {
+	if group == GroupV3 && !inEtcd {
 		o.Object["spec"].(map[string]any)["deleted"] = spec.Deleted == "true"
 	}
 	require.NoError(b.t, b.kube.Create(b.t.Context(), o))

@@ -3,11 +3,9 @@ package calico
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/resources"
@@ -31,19 +29,6 @@ const datastoreVariable = "DATASTORE_TYPE"
 // qps is how many requests per second the objects of one kind may take on average, twice as many at a time: client-go's own
 // default of 5 would take minutes for what a migration writes.
 const qps = 50
-
-// checkDatastore refuses datastores that this version cannot write to.
-func checkDatastore() error {
-	switch kind := os.Getenv(datastoreVariable); apiconfig.DatastoreType(kind) {
-	case "", apiconfig.Kubernetes:
-		return nil
-	case apiconfig.EtcdV3:
-		return fmt.Errorf("%s=%q is not supported yet: this version of rrpool needs Calico's Kubernetes datastore; "+
-			"where Calico uses that, unset the variable or set it to %q", datastoreVariable, kind, apiconfig.Kubernetes)
-	default:
-		return fmt.Errorf("%s=%q is not a datastore: unset it or set it to %q", datastoreVariable, kind, apiconfig.Kubernetes)
-	}
-}
 
 // datastore is Calico's objects in one API group.
 type datastore struct {
@@ -75,13 +60,17 @@ func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client for %s: %w", group, err)
 	}
+	return objectsOf(c, group), nil
+}
+
+func objectsOf(c client.WithWatch, group schema.GroupVersion) *datastore {
 	return &datastore{
 		peers:   objects[*apiv3.BGPPeer]{c, group, apiv3.NewBGPPeer},
 		configs: objects[*apiv3.BGPConfiguration]{c, group, apiv3.NewBGPConfiguration},
 		reports: objects[*apiv3.CalicoNodeStatus]{c, group, apiv3.NewCalicoNodeStatus},
 		backend: backend{client: c, group: group},
 		client:  c,
-	}, nil
+	}
 }
 
 // resource is an object that libcalico-go knows.

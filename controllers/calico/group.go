@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -160,10 +162,14 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 		a.readRoutes(ctx)
 		choice, err := a.look(ctx)
 		switch {
+		case err != nil && a.etcd != nil:
+			a.store.fail(err)
+			continue
 		case err != nil: // the lock of the former group, which stays, is watched
 			a.cfg.Log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
 			continue
 		case choice.Group == a.group:
+			a.store.fail(nil)
 			a.store.freeze(choice.Unfinished)
 		case moved:
 			return fmt.Errorf("the objects of Calico have moved from API group %s to %s: the process ends, to begin anew there", a.group, choice.Group)
@@ -224,9 +230,18 @@ func (a *Adapter) readRoutes(ctx context.Context) {
 		return
 	}
 	var routes plan.Routes
-	d, err := discovery.NewDiscoveryClientForConfig(a.cfg.RestConfig)
-	if err == nil {
-		routes, err = routesIn(&served{ctx: ctx, api: d.RESTClient()}, a.group.Group, a.group.Version)
+	var err error
+	if a.etcd != nil {
+		routes = routesIn(func(kind string, into any) { err = errors.Join(err, a.listInto(ctx, kind, into)) })
+	} else if d, failed := discovery.NewDiscoveryClientForConfig(a.cfg.RestConfig); failed != nil {
+		err = failed
+	} else {
+		s := &served{ctx: ctx, api: d.RESTClient()}
+		routes = routesIn(func(kind string, into any) {
+			resource, _ := meta.UnsafeGuessKindToResource(a.group.WithKind(kind))
+			s.get(into, "/apis", a.group.Group, a.group.Version, resource.Resource)
+		})
+		err = s.err
 	}
 	if err == nil {
 		a.routesRead = a.store.now()
@@ -236,7 +251,24 @@ func (a *Adapter) readRoutes(ctx context.Context) {
 	a.store.setRoutes(routes)
 }
 
-func routesIn(s *served, group, version string) (plan.Routes, error) {
+// listInto reads all objects of a kind.
+func (a *Adapter) listInto(ctx context.Context, kind string, into any) error {
+	found := &unstructured.UnstructuredList{}
+	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
+	err := a.calico.client.List(ctx, found)
+	if err == nil {
+		var text []byte
+		if text, err = found.MarshalJSON(); err == nil {
+			err = json.Unmarshal(text, into)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("listing %ss: %w", kind, err)
+	}
+	return nil
+}
+
+func routesIn(list func(kind string, into any)) plan.Routes {
 	var pools apiv3.IPPoolList
 	var configs struct {
 		Items []struct {
@@ -244,11 +276,10 @@ func routesIn(s *served, group, version string) (plan.Routes, error) {
 			Spec     struct{ ProgramClusterRoutes, CalicoVersion string }
 		}
 	}
-	list := func(resource string, into any) { s.get(into, "/apis", group, version, resource) }
-	list("ippools", &pools)
-	setting := func(resource string) (programs, calico string) {
+	list(apiv3.KindIPPool, &pools)
+	setting := func(kind string) (programs, calico string) {
 		configs.Items = nil
-		list(resource, &configs)
+		list(kind, &configs)
 		for _, c := range configs.Items {
 			if c.Metadata.Name == defaultConfig {
 				return c.Spec.ProgramClusterRoutes, c.Spec.CalicoVersion
@@ -257,9 +288,9 @@ func routesIn(s *served, group, version string) (plan.Routes, error) {
 		return "", ""
 	}
 	var settings routeSettings
-	settings.felix, _ = setting("felixconfigurations")
-	settings.bgp, _ = setting("bgpconfigurations")
-	_, settings.version = setting("clusterinformations")
+	settings.felix, _ = setting(apiv3.KindFelixConfiguration)
+	settings.bgp, _ = setting(apiv3.KindBGPConfiguration)
+	_, settings.version = setting(apiv3.KindClusterInformation)
 	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{})}
 	for _, p := range pools.Items {
 		if !p.Spec.Disabled && (p.Spec.AllowedUses == nil || slices.Contains(p.Spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload)) {
@@ -267,5 +298,5 @@ func routesIn(s *served, group, version string) (plan.Routes, error) {
 		}
 	}
 	slices.SortFunc(out.Pools, func(x, y plan.PoolRoutes) int { return strings.Compare(x.CIDR, y.CIDR) })
-	return out, s.err
+	return out
 }

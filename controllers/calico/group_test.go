@@ -22,6 +22,7 @@ import (
 )
 
 func TestTheGroupIsChosenAsCalicosOperatorDoes(t *testing.T) {
+	notInEtcd(t, "there are no CRDs")
 	const (
 		v1, v3   = "/apis/crd.projectcalico.org/v1", "/apis/projectcalico.org/v3"
 		crd      = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/bgppeers.projectcalico.org"
@@ -90,6 +91,7 @@ func named(apiVersion, kind, name string) *unstructured.Unstructured {
 }
 
 func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.T) {
+	notInEtcd(t, "there are no CRDs")
 	onlyV1(t) // it passes through both
 	v1, err := controlplane.CalicoCRDs(t.Context())
 	require.NoError(t, err)
@@ -188,6 +190,7 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 
 // Calico 3.33 gives the CRD of the first group a subresource as well, while rrpool runs.
 func TestAReportIsClearedThroughItsSubresourceOnceTheCRDHasOne(t *testing.T) {
+	notInEtcd(t, "there are no CRDs")
 	onlyV1(t)
 	b := newBench(t).run()
 	status := func(subresources, path string, served bool) {

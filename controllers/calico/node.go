@@ -13,6 +13,7 @@ import (
 
 	"github.com/projectcalico/api/pkg/lib/numorstring"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,7 +73,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		}
 	}
 	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
-		if addr, ok := addressOf(n, key); ok {
+		if addr, ok := parseAddress(n.Annotations[key]); ok && addr.Is4() == (key == ipv4Annotation) {
 			out.Addresses = append(out.Addresses, addr)
 		}
 	}
@@ -86,15 +87,14 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	return out
 }
 
-// addressOf reads an address as Calico does: in CIDR form or bare, without a zone.
-func addressOf(n *corev1.Node, key string) (netip.Addr, bool) {
-	value := n.Annotations[key]
+// parseAddress reads an address as Calico does: in CIDR form or bare, without a zone.
+func parseAddress(value string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(value)
 	if prefix, cidr := netip.ParsePrefix(value); cidr == nil {
 		addr, err = prefix.Addr(), nil
 	}
 	addr = addr.Unmap()
-	if err != nil || addr.Zone() != "" || addr.Is4() != (key == ipv4Annotation) {
+	if err != nil || addr.Zone() != "" {
 		return netip.Addr{}, false
 	}
 	return addr, true
@@ -106,21 +106,21 @@ func timeOf(s string) time.Time {
 	return t
 }
 
-// observeNodes reads all nodes, sorted by name.
-func (a *Adapter) observeNodes(ctx context.Context, scope plan.Scope) ([]plan.Node, error) {
+// observeNodes reads all nodes, sorted by name, and how Calico's Nodes are joined to them.
+func (a *Adapter) observeNodes(ctx context.Context, scope plan.Scope) ([]plan.Node, *join, error) {
 	if err := a.readDoubted(ctx); err != nil {
 		a.cfg.Log.Error(err, "what the last write to a node has done is not known") // the safety net goes on
 	}
-	var list corev1.NodeList
-	if err := a.cfg.Nodes.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
+	nodes, j, err := a.joinAll(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	out := make([]plan.Node, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, nodeOf(a.recent.latest(&list.Items[i]), scope))
+	out := make([]plan.Node, 0, len(nodes))
+	for i := range nodes {
+		out = append(out, nodeOf(j.joined(&nodes[i], scope), scope))
 	}
 	slices.SortFunc(out, func(x, y plan.Node) int { return strings.Compare(x.Name, y.Name) })
-	return out, nil
+	return out, j, nil
 }
 
 // taintsOf are the node's taints as ToString writes them, never nil.
@@ -217,16 +217,41 @@ func (a *Adapter) nodesDue(role string) (*plan.Problem, bool) {
 // nodesBehind names a reflector that the cache does not have as the apiserver has it, "" for none. A patient one gives
 // the cache nodesCatchUp.
 func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (behind string, err error) {
+	if a.etcd == nil {
+		return a.nodeBehind(ctx, patient, client.HasLabels{role}, func(ctx context.Context, into *corev1.NodeList) error {
+			return a.cfg.Nodes.List(ctx, into, client.HasLabels{role}) //nolint:wrapcheck // the caller wraps
+		})
+	}
+	_, j, err := a.joinAll(ctx)
+	if err != nil {
+		return "", err
+	}
+	for name, n := range j.of { // the role label is on Calico's Nodes alone
+		if err == nil && behind == "" && metav1.HasLabel(n.ObjectMeta, role) {
+			behind, err = a.nodeBehind(ctx, patient, client.MatchingFields{"metadata.name": name}, func(ctx context.Context, into *corev1.NodeList) error {
+				into.Items = make([]corev1.Node, 1)
+				err := a.cfg.Nodes.Get(ctx, client.ObjectKey{Name: name}, &into.Items[0])
+				if apierrors.IsNotFound(err) {
+					into.Items, err = nil, nil
+				}
+				return err //nolint:wrapcheck // the caller wraps
+			})
+		}
+	}
+	return behind, err
+}
+
+func (a *Adapter) nodeBehind(ctx context.Context, patient bool, of client.ListOption, cache func(context.Context, *corev1.NodeList) error) (behind string, err error) {
 	live := &metav1.PartialObjectMetadataList{}
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	asking, cancel := context.WithTimeout(ctx, nodesAnswer)
 	defer cancel()
-	if err := a.cfg.Live.List(asking, live, client.HasLabels{role}, fromCache); err != nil {
-		return "", fmt.Errorf("listing the nodes with label %s: %w", role, err)
+	if err := a.cfg.Live.List(asking, live, of, fromCache); err != nil {
+		return "", fmt.Errorf("listing the nodes that are route reflectors: %w", err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, nodesCatchUp, true, func(ctx context.Context) (bool, error) {
 		var cached corev1.NodeList
-		if err := a.cfg.Nodes.List(ctx, &cached, client.HasLabels{role}); err != nil {
+		if err := cache(ctx, &cached); err != nil {
 			return false, fmt.Errorf("listing nodes: %w", err)
 		}
 		behind = behindOf(live, cached.Items)

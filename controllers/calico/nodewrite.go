@@ -30,9 +30,17 @@ type nodePatch struct {
 	exact bool
 }
 
-// patchNode is the only write to Nodes. With the UID in it, a node that has come back with another machine under
-// the same name is a conflict. A mark on a node that a person has uncordoned goes with whatever is written.
+// patchNode is the only write to nodes.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
+	if a.etcd != nil && p.ofCalico() {
+		return a.patchCalicoNode(ctx, node.Name, p)
+	}
+	return a.patchKubeNode(ctx, node, p)
+}
+
+// patchKubeNode is the only write to Nodes of Kubernetes. With the UID in it, a node that has come back with another machine under
+// the same name is a conflict. A mark on a node that a person has uncordoned goes with whatever is written.
+func (a *Adapter) patchKubeNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	notes := map[string]any{}
 	if metav1.HasAnnotation(node.ObjectMeta, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
 		notes[cordonedAnnotation] = nil
@@ -83,16 +91,17 @@ func (a *Adapter) readDoubted(ctx context.Context) error {
 	return nil
 }
 
-// node reads a Node, from the cache or as we have written it last.
-func (a *Adapter) node(ctx context.Context, name string) (*corev1.Node, error) {
+// node reads a Node, from the cache or as we have written it last, with what is on Calico's.
+func (a *Adapter) node(ctx context.Context, scope plan.Scope, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	if err := a.readDoubted(ctx); err != nil {
+	if err := errors.Join(a.readDoubted(ctx), a.reread(ctx, name)); err != nil {
 		return nil, err
 	}
 	if err := a.cfg.Nodes.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return nil, fmt.Errorf("reading node %q: %w", name, err)
 	}
-	return a.recent.latest(node), nil
+	_, j, err := a.joinAll(ctx)
+	return j.joined(a.recent.latest(node), scope), err
 }
 
 // recentNodes bridges the moment between a write and its arrival in the cache.
@@ -121,23 +130,23 @@ func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan
 	at := rfc3339(a.cfg.Now())
 	switch act := action.(type) {
 	case plan.SetReflector:
-		return a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return withRole(n, scope, act, at) })
+		return a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return withRole(n, scope, act, at) })
 	case plan.CordonNode:
-		return a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return cordoned(n, at) })
+		return a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return cordoned(n, at) })
 	case plan.ClearReflector:
-		return ifThere(a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return withoutRole(n, scope) }))
+		return ifThere(a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return withoutRole(n, scope) }))
 	case plan.SetRack:
-		return ifThere(a.changeNode(ctx, act.Node, func(n *corev1.Node) *nodePatch { return withLabel(n, plan.RackLabel, act.Rack) }))
+		return ifThere(a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return withLabel(n, plan.RackLabel, act.Rack) }))
 	case plan.UncordonNode:
-		return ifThere(a.changeNode(ctx, act.Node, uncordoned))
+		return ifThere(a.changeNode(ctx, scope, act.Node, uncordoned))
 	default:
 		return false, fmt.Errorf("applying %T: not an action of the datastore", action)
 	}
 }
 
 // changeNode makes the patch that edit asks for, nil for none.
-func (a *Adapter) changeNode(ctx context.Context, name string, edit func(*corev1.Node) *nodePatch) (bool, error) {
-	node, err := a.node(ctx, name)
+func (a *Adapter) changeNode(ctx context.Context, scope plan.Scope, name string, edit func(*corev1.Node) *nodePatch) (bool, error) {
+	node, err := a.node(ctx, scope, name)
 	if err != nil {
 		return false, err
 	}
@@ -226,13 +235,14 @@ func (a *Adapter) Nodes(scope plan.Scope) Nodes { return Nodes{adapter: a, scope
 
 // List gives all nodes, sorted by name, without their blocks. It makes no request.
 func (n Nodes) List(ctx context.Context) ([]plan.Node, error) {
-	return n.adapter.observeNodes(ctx, n.scope)
+	nodes, _, err := n.adapter.observeNodes(ctx, n.scope)
+	return nodes, err
 }
 
 // SetPool writes the pool label of a node in one patch, or removes it where pool
 // is "". An error that IsConflict means that another machine bears the name now.
 func (n Nodes) SetPool(ctx context.Context, node plan.Node, pool string) error {
-	live, err := n.adapter.node(ctx, node.Name)
+	live, err := n.adapter.node(ctx, n.scope, node.Name)
 	if apierrors.IsNotFound(err) && pool == "" {
 		return nil
 	}

@@ -23,6 +23,7 @@ const (
 	ReasonNodeStatusCRDMissing = "NodeStatusCRDMissing"
 	ReasonNodesStale           = "NodesStale"
 	ReasonDatastoreLocked      = "DatastoreLocked"
+	ReasonNodesNotJoined       = "NodesNotJoined"
 )
 
 // lockedMessage: a migration locks the objects that it moves, and leaves them locked when it is done: nobody reads them.
@@ -36,7 +37,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 		return plan.Cluster{}, err
 	}
 	stale := a.staleNodes(ctx, scope.RoleLabel)
-	nodes, err := a.observeNodes(ctx, scope)
+	nodes, j, err := a.observeNodes(ctx, scope)
 	if err != nil {
 		return plan.Cluster{}, err
 	}
@@ -61,13 +62,20 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 		if err != nil {
 			return plan.Cluster{}, err
 		}
+		peer.Node = j.kubeName(peer.Node)
 		out.Peers = append(out.Peers, peer)
 	}
 	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
 	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
-	addBlocks(out.Nodes, a.store.blocks)
-	out.Statuses = statusesOf(out.Nodes, a.store.statuses)
+	addBlocks(out.Nodes, a.store.blocks, j)
+	out.Statuses = statusesOf(out.Nodes, a.store.statuses, j)
 	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group)
+	if a.etcd != nil {
+		out.CalicoAPI = EtcdAPI
+		if j.problem != "" {
+			out.Problems = append(out.Problems, plan.Problem{Reason: ReasonNodesNotJoined, Message: j.problem})
+		}
+	}
 	out.Locked = a.store.lockProblem()
 	if stale != nil {
 		out.Problems = append([]plan.Problem{*stale}, out.Problems...)
@@ -91,10 +99,11 @@ func keepRoles(nodes []plan.Node, peers []plan.Peer, label string) {
 	}
 }
 
-func addBlocks(nodes []plan.Node, blocks map[string]block) {
+func addBlocks(nodes []plan.Node, blocks map[string]block, j *join) {
 	of := map[string][]netip.Prefix{}
 	for _, b := range blocks {
-		of[b.node] = append(of[b.node], b.prefix)
+		node := j.kubeName(b.node)
+		of[node] = append(of[node], b.prefix)
 	}
 	for i := range nodes {
 		nodes[i].Blocks = of[nodes[i].Name]
@@ -103,7 +112,7 @@ func addBlocks(nodes []plan.Node, blocks map[string]block) {
 }
 
 // statusesOf gives the reports that we asked for, by node.
-func statusesOf(nodes []plan.Node, reports map[string]*report) map[string]plan.Status {
+func statusesOf(nodes []plan.Node, reports map[string]*report, j *join) map[string]plan.Status {
 	addresses := map[string][]netip.Addr{}
 	for _, n := range nodes {
 		addresses[n.Name] = n.Addresses
@@ -111,7 +120,10 @@ func statusesOf(nodes []plan.Node, reports map[string]*report) map[string]plan.S
 	out := map[string]plan.Status{}
 	for name, r := range reports {
 		if node := r.object.Spec.Node; name == statusName(node) {
-			out[node] = r.status(slices.ContainsFunc(addresses[node], netip.Addr.Is4), slices.ContainsFunc(addresses[node], netip.Addr.Is6))
+			node = j.kubeName(node)
+			status := r.status(slices.ContainsFunc(addresses[node], netip.Addr.Is4), slices.ContainsFunc(addresses[node], netip.Addr.Is6))
+			status.Node = node
+			out[node] = status
 		}
 	}
 	return out

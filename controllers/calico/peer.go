@@ -88,6 +88,10 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	if want.Extra != "" {
 		return false, fmt.Errorf("writing BGPPeer %q: fields that rrpool does not set: %s", want.Name, want.Extra)
 	}
+	var err error
+	if want.Node, err = a.calicoName(ctx, want.Node); err != nil {
+		return false, err
+	}
 	have, err := a.calico.peers.get(ctx, want.Name)
 	if apierrors.IsNotFound(err) {
 		peer := apiv3.NewBGPPeer()

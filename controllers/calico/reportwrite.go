@@ -34,6 +34,10 @@ func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, e
 	}
 	wanted := map[string]plan.StatusRequest{}
 	for _, w := range want {
+		var err error
+		if w.Node, err = a.calicoName(ctx, w.Node); err != nil {
+			return false, err
+		}
 		wanted[statusName(w.Node)] = w
 	}
 	var did bool

@@ -57,7 +57,9 @@ type store struct {
 	config   *apiv3.BGPConfiguration
 	statuses map[string]*report
 	blocks   map[string]block
-	routes   plan.Routes
+	// nodes are Calico's Nodes, where they are not Kubernetes' own.
+	nodes  map[string]*libapiv3.Node
+	routes plan.Routes
 	// locked: the ClusterInformation says that the datastore is not to be used. frozen is another reason why nothing may
 	// be written, "" for none, and unchosen why it is not known where the objects are.
 	locked   bool
@@ -68,9 +70,9 @@ type store struct {
 func newStore(now func() time.Time) *store {
 	s := &store{
 		now: now, changes: make(chan struct{}, 1), synced: make(chan struct{}), watchStatuses: map[string]*watchStatus{},
-		peers: map[string]*apiv3.BGPPeer{}, statuses: map[string]*report{}, blocks: map[string]block{},
+		peers: map[string]*apiv3.BGPPeer{}, statuses: map[string]*report{}, blocks: map[string]block{}, nodes: map[string]*libapiv3.Node{},
 	}
-	for _, kind := range watched {
+	for _, kind := range append([]string{libapiv3.KindNode}, watched...) {
 		s.watchStatuses[kind] = &watchStatus{}
 	}
 	return s
@@ -148,13 +150,23 @@ func (s *store) setRoutes(routes plan.Routes) {
 func (s *store) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if (s.unchosen == nil) != (err == nil) {
+		s.signal()
+	}
 	s.unchosen = err
+}
+
+// calicoNodes gives Calico's Nodes by name. They are never changed once they are here.
+func (s *store) calicoNodes() map[string]*libapiv3.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.nodes)
 }
 
 // failures are the reasons why kinds cannot be listed or watched.
 func (s *store) failures() error {
 	failing := []error{s.unchosen}
-	for _, kind := range watched {
+	for _, kind := range slices.Sorted(maps.Keys(s.watchStatuses)) {
 		if err := s.watchStatuses[kind].err; err != nil {
 			failing = append(failing, fmt.Errorf("watching %s: %w", kind, err))
 		}
@@ -304,6 +316,12 @@ func (s *store) upsert(object any, found bool) bool {
 		s.signal()
 	case *apiv3.CalicoNodeStatus:
 		return s.upsertReport(o, found)
+	case *libapiv3.Node:
+		if old := s.nodes[o.Name]; old != nil && !s.supersedes(libapiv3.KindNode, o, old) {
+			return false
+		}
+		s.nodes[o.Name] = o
+		s.signal()
 	case *apiv3.ClusterInformation:
 		s.lock(o)
 	case *unstructured.Unstructured:
@@ -356,6 +374,8 @@ func (s *store) drop(kind, name string) {
 			return
 		}
 		delete(s.statuses, name)
+	case libapiv3.KindNode:
+		delete(s.nodes, name)
 	case libapiv3.KindBlockAffinity:
 		delete(s.blocks, name)
 		return

@@ -146,6 +146,7 @@ func SlimNode(in any) (any, error) {
 	}
 	slim := relevantFields(node)
 	slim.TypeMeta, slim.ResourceVersion = node.TypeMeta, node.ResourceVersion
+	slim.Status.Addresses = node.Status.Addresses // Calico's Nodes are joined by them
 	return slim, nil
 }
 

@@ -194,6 +194,9 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	return c.waitReady(ctx)
 }
 
+// EtcdURL is where etcd listens, for Calico's objects as well where they are not in the apiserver.
+func (c *ControlPlane) EtcdURL() string { return c.etcdURL }
+
 // KillAPIServer takes the API away as a crash does; etcd keeps the data.
 func (c *ControlPlane) KillAPIServer() { c.apiserver.Kill() }
 

@@ -1,0 +1,278 @@
+package calico
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// With Calico's own etcd a node is two objects. What Calico reads is on Calico's Node there, and our mark of the role with it, so that role,
+// cluster ID and mark still are one write. The pool label and the cordon are on the Kubernetes Node. Calico's kube-controllers copies the
+// labels of the second to the first: the role label is never written to the second, or it would come back.
+
+// onCalicoNode are the annotations of nodeOf that are on Calico's Node, or in its spec.
+var onCalicoNode = []string{ipv4Annotation, ipv6Annotation, asnAnnotation, ClusterIDAnnotation, sinceAnnotation}
+
+// join says which Calico Node stands for which Kubernetes Node. A nil one is that of the Kubernetes datastore, where they are the same.
+type join struct {
+	// of has Calico's Nodes by the name of the Kubernetes Node, kube the latter by the name of the former.
+	of   map[string]*libapiv3.Node
+	kube map[string]string
+	// problem is why it is not known of all, "" for nothing.
+	problem string
+}
+
+// joinNodes goes by what Calico's Nodes say of the orchestrator, and where they say nothing by addresses.
+func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
+	out := &join{of: map[string]*libapiv3.Node{}, kube: map[string]string{}}
+	known, byAddress := map[string]bool{}, map[netip.Addr]string{}
+	for i := range nodes {
+		known[nodes[i].Name] = true
+		for _, a := range nodes[i].Status.Addresses {
+			if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+				byAddress[addr.Unmap()] = nodes[i].Name
+			}
+		}
+	}
+	var strangers, twice []string
+	for _, name := range slices.Sorted(maps.Keys(calico)) {
+		n := calico[name]
+		kube := orchestrated(n)
+		if kube == "" && n.Spec.BGP != nil {
+			four, _ := parseAddress(n.Spec.BGP.IPv4Address)
+			six, _ := parseAddress(n.Spec.BGP.IPv6Address)
+			kube = cmp.Or(byAddress[four], byAddress[six])
+		}
+		switch {
+		case known[kube] && out.of[kube] != nil:
+			twice = append(twice, name+" and "+out.of[kube].Name)
+		case known[kube]:
+			out.of[kube], out.kube[name] = n, kube
+		case n.Spec.BGP != nil:
+			strangers = append(strangers, name)
+		}
+	}
+	switch {
+	case len(twice) > 0:
+		out.problem = fmt.Sprintf("two of Calico's Nodes stand for one node of Kubernetes (%s): delete the one that is left over (calicoctl delete node NAME)", plan.Few(twice))
+	case len(strangers) > 0:
+		out.problem = fmt.Sprintf("of Calico's Nodes, no node of Kubernetes is %s (spec.orchRefs, else the address): a host that is no node of Kubernetes "+
+			"cannot be seen to have its sessions; delete those that are left over (calicoctl delete node NAME)", plan.Few(strangers))
+	}
+	return out
+}
+
+// orchestrated is the name of the Kubernetes Node that a Calico Node says, "" for none.
+func orchestrated(n *libapiv3.Node) string {
+	for _, ref := range n.Spec.OrchRefs {
+		if ref.Orchestrator == "k8s" {
+			return ref.NodeName
+		}
+	}
+	return ""
+}
+
+// calicoName is the name that Calico has for a node, kubeName the opposite. A node that is not known has the same.
+func (j *join) calicoName(node string) string {
+	if j == nil || j.of[node] == nil {
+		return node
+	}
+	return j.of[node].Name
+}
+
+func (j *join) kubeName(node string) string {
+	if j == nil {
+		return node
+	}
+	return cmp.Or(j.kube[node], node)
+}
+
+// calicoName is the name that Calico has for a node, by what is known now.
+func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
+	if a.etcd == nil || node == "" {
+		return node, nil
+	}
+	_, j, err := a.joinAll(ctx)
+	return j.calicoName(node), err
+}
+
+// joined is the Kubernetes Node with what Calico's says of it.
+func (j *join) joined(n *corev1.Node, scope plan.Scope) *corev1.Node {
+	if j == nil {
+		return n
+	}
+	out := &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: *n.ObjectMeta.DeepCopy(), Spec: n.Spec, Status: n.Status}
+	for _, key := range onCalicoNode {
+		delete(out.Annotations, key)
+	}
+	for _, key := range []string{scope.RoleLabel, plan.RackLabel} {
+		delete(out.Labels, key)
+	}
+	calico := j.of[n.Name]
+	if calico == nil {
+		return out
+	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	if out.Annotations == nil {
+		out.Annotations = map[string]string{}
+	}
+	for key, value := range calico.Labels { // selectors go by these
+		if key != v1alpha1.PoolLabel {
+			out.Labels[key] = value
+		}
+	}
+	note := func(key, value string) {
+		if value != "" {
+			out.Annotations[key] = value
+		}
+	}
+	note(sinceAnnotation, calico.Annotations[sinceAnnotation])
+	if bgp := calico.Spec.BGP; bgp != nil {
+		note(ipv4Annotation, bgp.IPv4Address)
+		note(ipv6Annotation, bgp.IPv6Address)
+		note(ClusterIDAnnotation, bgp.RouteReflectorClusterID)
+		if bgp.ASNumber != nil {
+			note(asnAnnotation, bgp.ASNumber.String())
+		}
+	}
+	return out
+}
+
+// joinAll reads all Kubernetes Nodes, and joins Calico's to them.
+func (a *Adapter) joinAll(ctx context.Context) ([]corev1.Node, *join, error) {
+	var list corev1.NodeList
+	if err := a.cfg.Nodes.List(ctx, &list); err != nil {
+		return nil, nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	for i := range list.Items {
+		list.Items[i] = *a.recent.latest(&list.Items[i])
+	}
+	if a.etcd == nil {
+		return list.Items, nil, nil
+	}
+	return list.Items, joinNodes(list.Items, a.store.calicoNodes()), nil
+}
+
+// reread reads Calico's Node of a node past the watch.
+func (a *Adapter) reread(ctx context.Context, name string) error {
+	if a.etcd == nil {
+		return nil
+	}
+	_, j, err := a.joinAll(ctx)
+	if err != nil || j.of[name] == nil {
+		return err
+	}
+	live := libapiv3.NewNode()
+	err = a.calico.client.Get(ctx, client.ObjectKey{Name: j.of[name].Name}, live)
+	if apierrors.IsNotFound(err) {
+		a.store.forget(libapiv3.KindNode, j.of[name].Name)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading Calico's Node %q: %w", j.of[name].Name, err)
+	}
+	a.store.put(live)
+	return nil
+}
+
+// ofCalico: what a patch changes is on Calico's Node.
+func (p *nodePatch) ofCalico() bool {
+	for key := range p.labels {
+		if key != v1alpha1.PoolLabel {
+			return true
+		}
+	}
+	return false
+}
+
+// patchCalicoNode makes a change to Calico's Node, in one write, of the version that was looked at.
+func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch) error {
+	_, j, err := a.joinAll(ctx)
+	if err = errors.Join(err, a.store.writable(), a.cfg.Permit(ctx)); err != nil {
+		return fmt.Errorf("writing Calico's Node of node %q: %w", node, err)
+	}
+	seen := j.of[node]
+	if seen == nil {
+		return changed(libapiv3.KindNode, node, "Calico has no Node for it")
+	}
+	o := a.custom(libapiv3.KindNode, seen.Name)
+	if err := a.calico.client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		return fmt.Errorf("reading Calico's Node %q: %w", seen.Name, err)
+	}
+	if o.GetResourceVersion() != seen.ResourceVersion {
+		return changed(libapiv3.KindNode, seen.Name, "it has been written since")
+	}
+	err = setOrRemove(o, p.labels, "metadata", "labels")
+	for key, value := range p.annotations {
+		switch key {
+		case ClusterIDAnnotation:
+			err = errors.Join(err, setOrRemove(o, map[string]any{"routeReflectorClusterID": value}, "spec", "bgp"))
+		case sinceAnnotation:
+			err = errors.Join(err, setOrRemove(o, map[string]any{key: value}, "metadata", "annotations"))
+		}
+	}
+	if err == nil {
+		err = a.calico.client.Update(ctx, o)
+	}
+	if err != nil {
+		return fmt.Errorf("writing Calico's Node %q: %w", seen.Name, err)
+	}
+	out := libapiv3.NewNode()
+	if err := a.parse(o, out); err != nil {
+		return err
+	}
+	a.store.put(out)
+	return a.dropCopied(ctx, node, p)
+}
+
+// dropCopied takes a label that Calico's Node has lost from the Kubernetes Node as well, if it is there: it would be copied again.
+func (a *Adapter) dropCopied(ctx context.Context, node string, p nodePatch) error {
+	live := &corev1.Node{}
+	if err := a.cfg.Nodes.Get(ctx, client.ObjectKey{Name: node}, live); err != nil {
+		return fmt.Errorf("reading node %q: %w", node, err)
+	}
+	live, gone := a.recent.latest(live), map[string]any{}
+	for key, value := range p.labels {
+		if _, copied := live.Labels[key]; copied && value == nil {
+			gone[key] = nil
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return a.patchKubeNode(ctx, live, nodePatch{labels: gone})
+}
+
+// setOrRemove sets fields below a path, and removes those whose value is nil.
+func setOrRemove(o *unstructured.Unstructured, fields map[string]any, below ...string) error {
+	at, _, err := unstructured.NestedMap(o.Object, below...)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the field
+	}
+	if at == nil {
+		at = map[string]any{}
+	}
+	for key, value := range fields {
+		if value == nil {
+			delete(at, key)
+		} else {
+			at[key] = value
+		}
+	}
+	return unstructured.SetNestedMap(o.Object, at, below...) //nolint:wrapcheck // it names the field
+}
