@@ -291,13 +291,16 @@ func (b *bench) apply(action plan.Action, wantChange bool) {
 // writes counts what the adapter has written while f ran.
 func (b *bench) writes(f func()) []string {
 	b.t.Helper()
-	since := time.Now()
+	since, revision := time.Now(), b.revision()
 	f()
 	events, err := b.plane.Writes(b.user, since)
 	require.NoError(b.t, err)
 	var out []string
 	for _, e := range events {
 		out = append(out, e.Verb+" "+e.Resource+"/"+e.Name)
+	}
+	if inEtcd {
+		out = append(out, b.writesSince(revision)...)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -411,7 +412,7 @@ func (e *Etcd) eventsOf(kind string, list runtime.Object, answer clientv3.WatchR
 	return out
 }
 
-// put writes an object where the key still has a revision, 0 for a key that is not there.
+// put writes an object where the key still has a revision, 0 for a key that is not there. What is there already is not written.
 func (e *Etcd) put(ctx context.Context, o client.Object, revision int64) error {
 	kind, err := e.kindIn(o)
 	if err != nil {
@@ -422,6 +423,12 @@ func (e *Etcd) put(ctx context.Context, o client.Object, revision int64) error {
 	value, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("rendering %s %q: %w", kind, o.GetName(), err)
+	}
+	if revision != 0 {
+		if live, err := e.read(ctx, kind, o.GetName()); err == nil && live.ModRevision == revision && bytes.Equal(live.Value, value) {
+			o.SetResourceVersion(strconv.FormatInt(revision, 10))
+			return nil
+		}
 	}
 	key := prefixOf(kind) + o.GetName()
 	done, err := e.commit(ctx, kind, o.GetName(), revision, clientv3.OpPut(key, string(value)))
@@ -456,7 +463,7 @@ func (e *Etcd) Create(ctx context.Context, o client.Object, _ ...client.CreateOp
 		o.SetUID(uuid.NewUUID())
 	}
 	if created := o.GetCreationTimestamp(); created.IsZero() {
-		o.SetCreationTimestamp(metav1.Now())
+		o.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
 	}
 	return e.put(ctx, o, 0)
 }

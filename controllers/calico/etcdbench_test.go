@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 
@@ -177,4 +178,48 @@ func merge(into, change map[string]any) {
 			into[key] = value
 		}
 	}
+}
+
+// revision is etcd's own, 0 where Calico's objects are in the apiserver.
+func (b *bench) revision() int64 {
+	b.t.Helper()
+	c, ok := b.kube.(both)
+	if !ok {
+		return 0
+	}
+	answer, err := c.etcd.kv.Get(b.t.Context(), "/calico/")
+	require.NoError(b.t, err)
+	return answer.Header.Revision
+}
+
+// writesSince are those to Calico's objects after a revision, in the words of the apiserver.
+func (b *bench) writesSince(revision int64) (out []string) {
+	b.t.Helper()
+	until := b.revision()
+	if until == revision {
+		return nil
+	}
+	etcd := b.kube.(both).etcd.kv
+	_, err := etcd.Put(b.t.Context(), "/calico/end", "")
+	require.NoError(b.t, err)
+	ctx, cancel := context.WithCancel(b.t.Context())
+	defer cancel()
+	for answer := range etcd.Watch(ctx, "/calico/", clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
+		for _, event := range answer.Events {
+			if event.Kv.ModRevision > until {
+				return out
+			}
+			verb := "update"
+			switch resource := path.Base(path.Dir(string(event.Kv.Key))); {
+			case resource == "nodes":
+				verb = "patch"
+			case event.IsCreate():
+				verb = "create"
+			case event.Type == clientv3.EventTypeDelete:
+				verb = "delete"
+			}
+			out = append(out, verb+" "+path.Base(path.Dir(string(event.Kv.Key)))+"/"+path.Base(string(event.Kv.Key)))
+		}
+	}
+	return out
 }

@@ -12,6 +12,7 @@ import (
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -166,6 +167,20 @@ func (a *Adapter) joinAll(ctx context.Context) ([]corev1.Node, *join, error) {
 		return list.Items, nil, nil
 	}
 	return list.Items, joinNodes(list.Items, a.store.calicoNodes()), nil
+}
+
+// calicoReflectors are the nodes whose Calico Node alone has the role label.
+func (a *Adapter) calicoReflectors(ctx context.Context, role string) (out []string, err error) {
+	_, j, err := a.joinAll(ctx)
+	if err != nil || j == nil {
+		return nil, err
+	}
+	for name, n := range j.of {
+		if metav1.HasLabel(n.ObjectMeta, role) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }
 
 // reread reads Calico's Node of a node past the watch.

@@ -217,17 +217,17 @@ func (a *Adapter) nodesDue(role string) (*plan.Problem, bool) {
 // nodesBehind names a reflector that the cache does not have as the apiserver has it, "" for none. A patient one gives
 // the cache nodesCatchUp.
 func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (behind string, err error) {
-	if a.etcd == nil {
+	reflectors, err := a.calicoReflectors(ctx, role)
+	if err != nil {
+		return "", err
+	}
+	if len(reflectors) == 0 {
 		return a.nodeBehind(ctx, patient, client.HasLabels{role}, func(ctx context.Context, into *corev1.NodeList) error {
 			return a.cfg.Nodes.List(ctx, into, client.HasLabels{role}) //nolint:wrapcheck // the caller wraps
 		})
 	}
-	_, j, err := a.joinAll(ctx)
-	if err != nil {
-		return "", err
-	}
-	for name, n := range j.of { // the role label is on Calico's Nodes alone
-		if err == nil && behind == "" && metav1.HasLabel(n.ObjectMeta, role) {
+	for _, name := range reflectors {
+		if err == nil && behind == "" {
 			behind, err = a.nodeBehind(ctx, patient, client.MatchingFields{"metadata.name": name}, func(ctx context.Context, into *corev1.NodeList) error {
 				into.Items = make([]corev1.Node, 1)
 				err := a.cfg.Nodes.Get(ctx, client.ObjectKey{Name: name}, &into.Items[0])

@@ -88,6 +88,9 @@ func TestAWatchOfNodesThatStandsStillStopsEverythingButTheSafetyNet(t *testing.T
 	require.NoError(t, b.kube.Delete(t.Context(), b.liveNode(five)))
 	b.clock.Move(nodesCheckEvery)
 	stale(five, "one that is gone")
+	if inEtcd {
+		return // a node that is new there stands for none of Kubernetes, which is another problem
+	}
 	b.cfg.Nodes = b.kube
 	b.clock.Move(nodesCheckAgain)
 	fine("nothing is left of it")

@@ -65,6 +65,7 @@ func (b *bench) setReady(n *corev1.Node, ready bool) {
 
 // ClusterRole rrpool-remote is all that another cluster needs to be followed, and each of its rights is needed.
 func TestAnotherClusterIsReadWithTheRightsOfRrpoolRemote(t *testing.T) {
+	notInEtcd(t, "its objects are not in its apiserver")
 	b := remoteBench(t)
 	scheme := b.kube.Scheme()
 	require.NoError(t, rbacv1.AddToScheme(scheme))

@@ -1,0 +1,407 @@
+package calico
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
+	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func onlyInEtcd(t *testing.T) {
+	t.Helper()
+	if !inEtcd {
+		t.Skip("of Calico's own etcd")
+	}
+}
+
+// authority signs certificates into a folder.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir()}
+	template := &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.cert, a.key = a.sign(name, template, time.Hour)
+	return a
+}
+
+// sign writes NAME.crt and NAME.key.
+func (a *authority) sign(name string, template *x509.Certificate, holds time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(a.t, err)
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<60))
+	require.NoError(a.t, err)
+	template.SerialNumber, template.Subject = serial, pkix.Name{CommonName: name}
+	template.NotBefore, template.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(holds)
+	template.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	parent, by := a.cert, a.key
+	if parent == nil {
+		parent, by = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	require.NoError(a.t, err)
+	secret, err := x509.MarshalECPrivateKey(key)
+	require.NoError(a.t, err)
+	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "EC PRIVATE KEY", Bytes: secret}} {
+		require.NoError(a.t, os.WriteFile(a.path(file), pem.EncodeToMemory(block), 0o600))
+	}
+	out, err := x509.ParseCertificate(der)
+	require.NoError(a.t, err)
+	return out, key
+}
+
+func (a *authority) path(file string) string { return filepath.Join(a.dir, file) }
+
+// What is wrong with ETCD_* is said by variable, value and remedy, of a real etcd that wants client certificates.
+func TestEtcdThatCannotBeUsedIsExplained(t *testing.T) {
+	onlyInEtcd(t)
+	ca, others := newAuthority(t, "ca"), newAuthority(t, "others")
+	ca.sign("server", &x509.Certificate{}, time.Hour)
+	ca.sign("rrpool", &x509.Certificate{}, time.Hour)
+	ca.sign("expired", &x509.Certificate{}, -time.Hour)
+	others.sign("stranger", &x509.Certificate{}, time.Hour)
+	etcd, err := controlplane.StartEtcd(t.Context(), t.TempDir(), "--cert-file="+ca.path("server.crt"), "--key-file="+ca.path("server.key"),
+		"--trusted-ca-file="+ca.path("ca.crt"), "--client-cert-auth")
+	require.NoError(t, err)
+	t.Cleanup(etcd.Stop)
+	good := apiconfig.EtcdConfig{
+		EtcdEndpoints: etcd.URL, EtcdCACertFile: ca.path("ca.crt"), EtcdCertFile: ca.path("rrpool.crt"), EtcdKeyFile: ca.path("rrpool.key"),
+	}
+	ask := func(config apiconfig.EtcdConfig) error {
+		e, err := newEtcd(config)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = e.Close() }()
+		return e.alive(t.Context())
+	}
+	require.ErrorContains(t, ask(good), `has no ClusterInformation "default": is it the one that calico-node uses?`)
+	e, err := newEtcd(good)
+	require.NoError(t, err)
+	info := apiv3.NewClusterInformation()
+	info.Name = defaultConfig
+	require.NoError(t, e.Create(t.Context(), info))
+	require.NoError(t, e.Close())
+	require.NoError(t, ask(good))
+	for name, tc := range map[string]struct {
+		edit func(*apiconfig.EtcdConfig)
+		says []string
+	}{
+		"another address": {
+			func(c *apiconfig.EtcdConfig) { c.EtcdEndpoints = "https://127.0.0.1:1" },
+			[]string{`ETCD_ENDPOINTS="https://127.0.0.1:1"`, "check the address, the network, and that etcd runs"},
+		},
+		"no TLS": {
+			func(c *apiconfig.EtcdConfig) {
+				*c = apiconfig.EtcdConfig{EtcdEndpoints: "http" + etcd.URL[len("https"):]}
+			},
+			[]string{"ETCD_ENDPOINTS", "check the address"},
+		},
+		"another CA": {
+			func(c *apiconfig.EtcdConfig) { c.EtcdCACertFile = others.path("others.crt") },
+			[]string{"ETCD_CA_CERT_FILE", "give the CA that has signed it"},
+		},
+		"the certificate of another CA": {
+			func(c *apiconfig.EtcdConfig) {
+				c.EtcdCertFile, c.EtcdKeyFile = others.path("stranger.crt"), others.path("stranger.key")
+			},
+			[]string{"etcd does not accept ETCD_CERT_FILE"},
+		},
+		"no certificate": {
+			func(c *apiconfig.EtcdConfig) { c.EtcdCertFile, c.EtcdKeyFile = "", "" },
+			[]string{`etcd does not accept ETCD_CERT_FILE=""`},
+		},
+		"a certificate that has expired": {
+			func(c *apiconfig.EtcdConfig) {
+				c.EtcdCertFile, c.EtcdKeyFile = ca.path("expired.crt"), ca.path("expired.key")
+			},
+			[]string{`expired.crt" has expired at`, "renew the certificate"},
+		},
+		"a file that is not there": {
+			func(c *apiconfig.EtcdConfig) { c.EtcdKeyFile = "/nowhere/key" },
+			[]string{`ETCD_KEY_FILE="/nowhere/key" cannot be read`, "mount the file"},
+		},
+		"a key of another certificate": {
+			func(c *apiconfig.EtcdConfig) { c.EtcdKeyFile = ca.path("expired.key") },
+			[]string{"ETCD_CERT_FILE=", "ETCD_KEY_FILE=", "are no certificate and its key"},
+		},
+		"what is no certificate": {
+			func(c *apiconfig.EtcdConfig) { c.EtcdCACertFile = os.Args[0] },
+			[]string{"ETCD_CA_CERT_FILE=", "has no PEM block"},
+		},
+		"a user that etcd does not know": {
+			func(c *apiconfig.EtcdConfig) { c.EtcdUsername, c.EtcdPassword = "nobody", "secret" },
+			[]string{"ETCD_ENDPOINTS"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := good
+			tc.edit(&config)
+			err := ask(config)
+			for _, text := range tc.says {
+				require.ErrorContains(t, err, text)
+			}
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+// What rrpool writes is what Calico's own client reads, and a field of a newer Calico stays.
+func TestWhatIsWrittenToEtcdIsAsCalicosOwnClientHasIt(t *testing.T) {
+	onlyInEtcd(t)
+	b := newBench(t)
+	b.node(five, nil)
+	b.run()
+	spec := apiconfig.NewCalicoAPIConfig()
+	spec.Spec.DatastoreType, spec.Spec.EtcdEndpoints = apiconfig.EtcdV3, b.plane.EtcdURL()
+	calico, err := clientv3.New(*spec)
+	require.NoError(t, err)
+	_, err = calico.BlockAffinities().Create(t.Context(), &libapiv3.BlockAffinity{
+		ObjectMeta: metav1.ObjectMeta{Name: "any"},
+		Spec:       libapiv3.BlockAffinitySpec{Node: five, CIDR: "10.1.2.0/26", State: "confirmed", Type: "host", Deleted: "false"},
+	}, options.SetOptions{})
+	require.NoError(t, err)
+	b.await("the block", func(c plan.Cluster) bool { return len(c.Nodes) == 1 && len(c.Nodes[0].Blocks) == 1 })
+
+	config := apiv3.NewBGPConfiguration()
+	config.Name = defaultConfig
+	config.Spec.NodeToNodeMeshEnabled = ptr.To(true)
+	_, err = calico.BGPConfigurations().Create(t.Context(), config, options.SetOptions{})
+	require.NoError(t, err)
+	b.patch(b.custom(apiv3.KindBGPConfiguration, defaultConfig), `{"spec":{"ofTheFuture":{"kept":true}}}`)
+	b.await("the mesh", func(c plan.Cluster) bool { return c.BGP.Exists })
+	b.apply(plan.DisableMesh{Saved: plan.Mesh{Enabled: ptr.To(true)}}, true)
+	found, err := calico.BGPConfigurations().Get(t.Context(), defaultConfig, options.GetOptions{})
+	require.NoError(t, err)
+	require.False(t, *found.Spec.NodeToNodeMeshEnabled)
+	require.Equal(t, map[string]any{"kept": true}, b.raw(apiv3.KindBGPConfiguration, defaultConfig).Object["spec"].(map[string]any)["ofTheFuture"])
+
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	peer, err := calico.BGPPeers().Get(t.Context(), clients.Name, options.GetOptions{})
+	require.NoError(t, err)
+	require.NotEmpty(t, peer.UID)
+	require.False(t, peer.CreationTimestamp.IsZero())
+	peer.Labels["of"] = "others"
+	_, err = calico.BGPPeers().Update(t.Context(), peer, options.SetOptions{})
+	require.NoError(t, err, "Calico takes it for one of its own")
+	b.apply(plan.SetReflector{Node: five, ClusterID: "244.0.0.1"}, true)
+	node, err := calico.Nodes().Get(t.Context(), five, options.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "244.0.0.1", node.Spec.BGP.RouteReflectorClusterID)
+	require.Equal(t, "true", node.Labels[scope.RoleLabel])
+}
+
+// Calico may call a node by another name than Kubernetes does: everything of it is known by that of Kubernetes, and written by Calico's.
+func TestANodeThatCalicoCallsByAnotherNameIsOneNode(t *testing.T) {
+	onlyInEtcd(t)
+	for name, edit := range map[string]func(*libapiv3.Node, *corev1.Node){
+		"by what Calico says":         func(*libapiv3.Node, *corev1.Node) {},
+		"by the address":              func(n *libapiv3.Node, _ *corev1.Node) { n.Spec.OrchRefs = nil },
+		"another orchestrator's":      func(n *libapiv3.Node, _ *corev1.Node) { n.Spec.OrchRefs[0].Orchestrator = "other" },
+		"no name of the orchestrator": func(n *libapiv3.Node, _ *corev1.Node) { n.Spec.OrchRefs[0].NodeName = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			kube := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "kube-a"}}
+			require.NoError(t, b.kube.Create(t.Context(), kube))
+			kube.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: five}}
+			require.NoError(t, b.kube.Status().Update(t.Context(), kube))
+			n := libapiv3.NewNode()
+			n.Name = "worker-17"
+			n.Spec.OrchRefs = []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: "kube-a"}}
+			n.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: five + "/24"}
+			edit(n, kube)
+			require.NoError(t, b.kube.Create(t.Context(), n))
+			b.affinity("any", libapiv3.BlockAffinitySpec{Node: "worker-17", CIDR: "10.1.2.0/26", State: "confirmed", Deleted: "false"})
+			b.run()
+			seen := b.await("the block", func(c plan.Cluster) bool { return len(c.Nodes) == 1 && len(c.Nodes[0].Blocks) == 1 })
+			require.Equal(t, "kube-a", seen.Nodes[0].Name)
+			require.True(t, seen.Nodes[0].SpeaksBGP())
+			require.Empty(t, seen.Problems)
+
+			b.apply(plan.SetReflector{Node: "kube-a", ClusterID: "244.0.0.1"}, true)
+			b.apply(plan.SetReflector{Node: "kube-a", ClusterID: "244.0.0.1"}, false)
+			stored := &libapiv3.Node{}
+			require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(n), stored))
+			require.Equal(t, "244.0.0.1", stored.Spec.BGP.RouteReflectorClusterID)
+			peer := plan.Peer{Name: "rrpool.a.b.v4", Node: "kube-a", PeerIP: "10.0.0.9", ASN: 64512, Owned: true}
+			b.apply(plan.PutPeer{Peer: peer}, true)
+			b.apply(plan.PutPeer{Peer: peer}, false)
+			live := apiv3.NewBGPPeer()
+			require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: peer.Name}, live))
+			require.Equal(t, "worker-17", live.Spec.Node)
+			require.True(t, b.watch(plan.StatusRequest{Node: "kube-a", Period: time.Second}))
+			b.fill("worker-17", func(*apiv3.CalicoNodeStatusStatus) {})
+			seen = b.await("the report", func(c plan.Cluster) bool { return !c.Statuses["kube-a"].Updated.IsZero() })
+			require.Equal(t, "kube-a", seen.Statuses["kube-a"].Node)
+			require.Equal(t, "kube-a", seen.Peers[0].Node)
+			require.True(t, seen.Nodes[0].RoleLabel && seen.Nodes[0].Marked)
+			b.clock.Move(time.Minute)
+			b.apply(plan.RefreshStatus{Node: "kube-a"}, true)
+
+			b.apply(plan.ClearReflector{Node: "kube-a"}, true)
+			require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(n), stored))
+			require.Equal(t, n.Spec, stored.Spec)
+			require.Empty(t, stored.Labels)
+			require.Empty(t, stored.Annotations)
+		})
+	}
+}
+
+func TestNodesThatCannotBeJoinedAreAProblem(t *testing.T) {
+	kube := []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
+	calico := func(name, of string, bgp bool) *libapiv3.Node {
+		n := libapiv3.NewNode()
+		n.Name, n.Spec.OrchRefs = name, []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: of}}
+		if bgp {
+			n.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: "10.0.0.1/24"}
+		}
+		return n
+	}
+	problem := func(nodes ...*libapiv3.Node) string {
+		byName := map[string]*libapiv3.Node{}
+		for _, n := range nodes {
+			byName[n.Name] = n
+		}
+		return joinNodes(kube, byName).problem
+	}
+	require.Empty(t, problem(calico("x", "a", true)))
+	require.Empty(t, problem(calico("x", "a", true), calico("host", "", false)), "a host without BGP has no sessions")
+	require.Contains(t, problem(calico("x", "a", true), calico("host", "", true)), "no node of Kubernetes is host")
+	require.Contains(t, problem(calico("x", "a", true), calico("y", "gone", true)), "no node of Kubernetes is y")
+	require.Contains(t, problem(calico("x", "a", true), calico("y", "a", true)), "stand for one node of Kubernetes (y and x)")
+}
+
+// Calico's kube-controllers copies labels. The role label that others put on the Kubernetes Node goes from both.
+func TestALabelThatWouldBeCopiedAgainGoesFromBothNodes(t *testing.T) {
+	onlyInEtcd(t)
+	b := newBench(t)
+	b.node(five, func(n *corev1.Node) {
+		n.Labels = map[string]string{scope.RoleLabel: "true", v1alpha1.PoolLabel: "existing-nodes"}
+	})
+	require.True(t, b.run().observe().Nodes[0].RoleLabel, "as it was copied")
+	b.apply(plan.ClearReflector{Node: five}, true)
+	kube := &corev1.Node{}
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: five}, kube))
+	require.Equal(t, map[string]string{v1alpha1.PoolLabel: "existing-nodes"}, kube.Labels)
+	require.False(t, b.observe().Nodes[0].RoleLabel)
+	require.NoError(t, b.Nodes(scope).SetPool(t.Context(), plan.Node{Name: five, UID: string(kube.UID)}, ""))
+	require.Empty(t, b.observe().Nodes[0].Labels[v1alpha1.PoolLabel], "the copy of the pool label counts for nothing")
+
+	// Without the copy the label on the Kubernetes Node is none for Calico.
+	b.patch(kube, `{"metadata":{"labels":{"`+scope.RoleLabel+`":"true"}}}`)
+	require.False(t, b.observe().Nodes[0].RoleLabel)
+	b.apply(plan.ClearReflector{Node: five}, false)
+}
+
+// Calico's own clients write Nodes: what was not seen is no ground for a write.
+func TestANodeThatWasWrittenMeanwhileIsAConflict(t *testing.T) {
+	onlyInEtcd(t)
+	b := newBench(t)
+	b.node(five, nil)
+	b.run()
+	b.await("the node", func(c plan.Cluster) bool { return len(c.Nodes) == 1 && c.Nodes[0].SpeaksBGP() })
+	b.patch(b.custom(libapiv3.KindNode, five), `{"metadata":{"labels":{"copied":"yes"}}}`)
+	err := b.patchOld(five)
+	require.True(t, IsConflict(err), "got %v", err)
+	b.apply(plan.SetReflector{Node: five, ClusterID: "244.0.0.1"}, true)
+	require.Equal(t, "yes", b.liveNode(five).Labels["copied"])
+}
+
+// patchOld makes a write of a version that is no longer there.
+func (b *bench) patchOld(name string) error {
+	b.t.Helper()
+	old := libapiv3.NewNode()
+	old.Name, old.ResourceVersion = name, "1"
+	old.Spec.OrchRefs = []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: name}}
+	b.store.mu.Lock()
+	b.store.nodes[name] = old
+	b.store.mu.Unlock()
+	return b.patchCalicoNode(b.t.Context(), name, nodePatch{labels: map[string]any{scope.RoleLabel: "true"}})
+}
+
+// An etcd that hangs is an error that names it, nothing is written meanwhile, and it is over when it answers.
+func TestEtcdThatHangsIsAnErrorUntilItAnswers(t *testing.T) {
+	onlyInEtcd(t)
+	etcd, err := controlplane.StartEtcd(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(etcd.Stop)
+	b := newBench(t)
+	t.Setenv(endpointsVariable, etcd.URL)
+	b.calicoNodes(b.kube.(both).Client)
+	b.Adapter = b.adapter()
+	b.node(five, nil)
+	b.run()
+	b.watch(plan.StatusRequest{Node: five, Period: time.Second})
+	require.NoError(t, etcd.Pause())
+	require.Eventually(t, func() bool {
+		_, err = b.Observe(t.Context(), scope)
+		return err != nil
+	}, time.Minute, 50*time.Millisecond)
+	require.ErrorContains(t, err, "ETCD_ENDPOINTS=")
+	require.ErrorContains(t, b.Failing(), "check the address")
+	_, err = b.Apply(t.Context(), scope, plan.SetReflector{Node: five, ClusterID: "244.0.0.1"})
+	require.Error(t, err)
+	require.NoError(t, etcd.Resume())
+	b.fill(five, func(*apiv3.CalicoNodeStatusStatus) {})
+	b.await("the end", func(c plan.Cluster) bool { return len(c.Nodes) == 1 })
+	require.Zero(t, b.observe().Statuses[five].Updated, "a report that came in between proves nothing")
+}
+
+func TestPreconditionsHoldInEtcd(t *testing.T) {
+	onlyInEtcd(t)
+	b := newBench(t)
+	e := b.kube.(both).etcd
+	peer := apiv3.NewBGPPeer()
+	peer.Name = clients.Name
+	require.NoError(t, e.Create(t.Context(), peer))
+	require.True(t, apierrors.IsAlreadyExists(e.Create(t.Context(), peer.DeepCopy())))
+	old := peer.DeepCopy()
+	peer.Spec.PeerIP = "192.0.2.1"
+	require.NoError(t, e.Update(t.Context(), peer))
+	before := peer.ResourceVersion
+	require.NoError(t, e.Update(t.Context(), peer))
+	require.Equal(t, before, peer.ResourceVersion, "the same is not written again")
+	require.True(t, apierrors.IsConflict(e.Update(t.Context(), old.DeepCopy())))
+	for _, only := range []client.Preconditions{{ResourceVersion: &old.ResourceVersion}, {UID: ptr.To(old.UID + "x")}} {
+		require.True(t, apierrors.IsConflict(e.Delete(t.Context(), peer, only)))
+	}
+	var list apiv3.BGPPeerList
+	require.NoError(t, e.List(t.Context(), &list))
+	require.Equal(t, sets.New(clients.Name), sets.New(list.Items[0].Name))
+	require.NoError(t, e.Delete(t.Context(), peer, client.Preconditions{UID: ptr.To(peer.UID)}))
+	require.True(t, apierrors.IsNotFound(e.Delete(t.Context(), peer)))
+	require.True(t, apierrors.IsNotFound(e.Update(t.Context(), peer)))
+}

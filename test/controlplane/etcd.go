@@ -1,0 +1,71 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/rrpool/rrpool/test/programs"
+)
+
+// Etcd is one that runs alone, as Calico's own.
+type Etcd struct {
+	// URL is where it listens: https with a --cert-file.
+	URL     string
+	plane   *ControlPlane
+	process *Process
+}
+
+// StartEtcd runs one with its data in a folder, on loopback, and waits until it listens.
+func StartEtcd(ctx context.Context, dir string, flags ...string) (*Etcd, error) {
+	if err := programs.Build(ctx, os.Stderr, "etcd"); err != nil {
+		return nil, fmt.Errorf("preparing etcd: %w", err)
+	}
+	e := &Etcd{plane: &ControlPlane{options: Options{Dir: dir}}}
+	port, err := e.plane.holdPort()
+	if err != nil {
+		return nil, err
+	}
+	scheme := "http"
+	if slices.ContainsFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, "--cert-file=") }) {
+		scheme = "https"
+	}
+	e.URL = scheme + "://" + net.JoinHostPort(loopback, port)
+	args := append([]string{"--data-dir=" + filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
+		"--listen-client-urls=" + e.URL, "--advertise-client-urls=" + e.URL, "--listen-peer-urls=http://" + loopback + ":0"}, flags...)
+	if e.process, err = StartProcess(exec.Command(programs.Path("etcd"), args...), filepath.Join(dir, "etcd.log"), nil); err != nil { //nolint:gosec // G204: built by us
+		return nil, err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(loopback, port))
+		if err == nil {
+			_ = connection.Close()
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting for etcd: %w\n%s", err, Tail(filepath.Join(dir, "etcd.log")))
+	}
+	return e, nil
+}
+
+// Pause lets it stand still, as on a disk that hangs, until Resume.
+func (e *Etcd) Pause() error { return e.process.Signal(syscall.SIGSTOP) }
+
+// Resume lets it go on.
+func (e *Etcd) Resume() error { return e.process.Signal(syscall.SIGCONT) }
+
+// Stop ends it.
+func (e *Etcd) Stop() {
+	e.process.Kill()
+	_ = e.plane.Stop()
+}
