@@ -3,12 +3,14 @@ package calico
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
+	"io"
+	"net/url"
 	"os"
 	"path"
 	"strconv"
@@ -66,6 +68,9 @@ type Etcd struct {
 	config apiconfig.EtcdConfig
 	kv     *clientv3.Client
 	scheme *runtime.Scheme
+	// endpoints and secured are what kv has, for probe.
+	endpoints []string
+	secured   *tls.Config
 
 	mu sync.Mutex
 	// watching ends with interrupt, and all watches with it.
@@ -112,24 +117,24 @@ func newEtcd(config apiconfig.EtcdConfig) (*Etcd, error) {
 		return nil, fmt.Errorf("creating the client for etcd: %w", err)
 	}
 	e.scheme.AddKnownTypes(GroupV3, &libapiv3.Node{}, &libapiv3.NodeList{})
-	endpoints := strings.Split(config.EtcdEndpoints, ",")
+	e.endpoints = strings.Split(config.EtcdEndpoints, ",")
 	if config.EtcdDiscoverySrv != "" {
 		found, err := srv.GetClient("etcd-client", config.EtcdDiscoverySrv, "")
 		if err != nil {
 			return nil, fmt.Errorf("%s=%q names no etcd: %w", discoveryVariable, config.EtcdDiscoverySrv, err)
 		}
-		endpoints = found.Endpoints
+		e.endpoints = found.Endpoints
 	}
 	if err := e.checkFiles(time.Now()); err != nil {
 		return nil, err
 	}
 	info := transport.TLSInfo{TrustedCAFile: config.EtcdCACertFile, CertFile: config.EtcdCertFile, KeyFile: config.EtcdKeyFile}
-	secured, err := info.ClientConfig()
-	if err != nil {
+	var err error
+	if e.secured, err = info.ClientConfig(); err != nil {
 		return nil, fmt.Errorf("%s=%q and %s=%q are no certificate and its key: %w", certVariable, config.EtcdCertFile, keyVariable, config.EtcdKeyFile, err)
 	}
 	to := clientv3.Config{
-		Endpoints: endpoints, TLS: secured, DialTimeout: etcdAnswer, DialKeepAliveTime: etcdCheckEvery, DialKeepAliveTimeout: etcdAnswer, Logger: zap.NewNop(),
+		Endpoints: e.endpoints, TLS: e.secured, DialTimeout: etcdAnswer, DialKeepAliveTime: etcdCheckEvery, DialKeepAliveTimeout: etcdAnswer, Logger: zap.NewNop(),
 	}
 	if config.EtcdUsername != "" && config.EtcdPassword != "" { // as Calico does
 		to.Username, to.Password = config.EtcdUsername, config.EtcdPassword
@@ -175,7 +180,10 @@ func (e *Etcd) explain(err error) error {
 	if expired := e.checkFiles(time.Now()); expired != nil {
 		return expired
 	}
-	at, text, remedy := fmt.Sprintf("%s=%q", endpointsVariable, e.config.EtcdEndpoints), err.Error(), "check the address, the network, and that etcd runs"
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.Join(err, e.probe())
+	}
+	at, text, remedy := fmt.Sprintf("%s=%q", endpointsVariable, e.config.EtcdEndpoints), strings.ReplaceAll(err.Error(), "\n", ": "), "check the address, the network, and that etcd runs"
 	if e.config.EtcdDiscoverySrv != "" {
 		at = fmt.Sprintf("%s=%q", discoveryVariable, e.config.EtcdDiscoverySrv)
 	}
@@ -187,7 +195,6 @@ func (e *Etcd) explain(err error) error {
 		}
 		return false
 	}
-	var lost net.Error
 	switch {
 	case has("certificate has expired or is not yet valid"):
 		remedy = "the certificate of etcd has expired: renew it"
@@ -200,9 +207,31 @@ func (e *Etcd) explain(err error) error {
 	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrUserEmpty),
 		errors.Is(err, rpctypes.ErrPermissionNotGranted), has("authentication failed", "permission denied", "user name is empty"):
 		remedy = fmt.Sprintf("etcd does not let %s=%q read and write below /calico: correct the user or ETCD_PASSWORD, or grant that right", usernameVariable, e.config.EtcdUsername)
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &lost):
 	}
-	return fmt.Errorf("etcd of %s: %w: %s", at, err, remedy)
+	return fmt.Errorf("etcd of %s: %s: %s", at, text, remedy)
+}
+
+// probe is why no connection comes about, which the client of etcd keeps to itself.
+func (e *Etcd) probe() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var errs []error
+	for _, endpoint := range e.endpoints {
+		at, err := url.Parse(endpoint)
+		if err != nil || at.Scheme != "https" {
+			continue
+		}
+		connection, err := (&tls.Dialer{Config: e.secured}).DialContext(ctx, "tcp", at.Host)
+		if err == nil {
+			_ = connection.SetReadDeadline(time.Now().Add(time.Second))
+			_, err = connection.Read(make([]byte, 1)) // with TLS 1.3 a certificate is refused only now
+			_ = connection.Close()
+		}
+		if err != nil && !os.IsTimeout(err) && !errors.Is(err, io.EOF) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // alive proves that etcd answers and has Calico's objects. Watches end when it does not: what they bring later may be old.
@@ -463,7 +492,7 @@ func (e *Etcd) Create(ctx context.Context, o client.Object, _ ...client.CreateOp
 		o.SetUID(uuid.NewUUID())
 	}
 	if created := o.GetCreationTimestamp(); created.IsZero() {
-		o.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
+		o.SetCreationTimestamp(metav1.NewTime(time.Unix(time.Now().Unix(), 0)))
 	}
 	return e.put(ctx, o, 0)
 }
