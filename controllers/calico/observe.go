@@ -134,8 +134,8 @@ func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD st
 	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
 		if watches[kind].missing {
 			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(
-				"the API has no %s in group %s, and no CRDs of the other group: rrpool works on clusters whose network is Calico "+
-					"with the Kubernetes datastore; install Calico, or delete this object", kind, group.Group,
+				"the API has no %s in group %s, and no CRDs of the other group: rrpool works on clusters whose network is Calico; "+
+					"install it, set DATASTORE_TYPE=etcdv3 and Calico's ETCD_* variables where Calico has an etcd of its own, or delete this object", kind, group.Group,
 			)}}
 		}
 	}

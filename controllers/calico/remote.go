@@ -54,7 +54,8 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 func podsIn(s *served, group, ippools string) (out []netip.Prefix) {
 	var found apiv3.IPPoolList
 	if !s.get(&found, ippools) && s.err == nil {
-		s.err = fmt.Errorf("it has no IPPools of group %s: is its network Calico, with the Kubernetes datastore?", group)
+		s.err = fmt.Errorf("it has no IPPools of group %s: is its network Calico? What Calico keeps in an etcd of its own "+
+			"cannot be read through the apiserver: say in spec.remote.static what that cluster is", group)
 	}
 	for _, p := range found.Items {
 		if cidr, err := netip.ParsePrefix(p.Spec.CIDR); err == nil && announces(p.Spec) {

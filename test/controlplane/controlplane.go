@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -175,9 +176,12 @@ func (c *ControlPlane) startEtcd() error {
 		return err
 	}
 	c.etcdURL = "http://127.0.0.1:" + client
-	peerURL := "http://127.0.0.1:" + peer
+	peerURL, listen := "http://127.0.0.1:"+peer, c.etcdURL
+	if c.options.Host != loopback {
+		listen = "http://0.0.0.0:" + client
+	}
 	c.etcd, err = c.run("etcd", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
-		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
+		"--listen-client-urls="+listen, "--advertise-client-urls="+c.etcdURL,
 		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster=default="+peerURL)
 	return err
 }
@@ -195,7 +199,9 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 }
 
 // EtcdURL is where etcd listens, for Calico's objects as well where they are not in the apiserver.
-func (c *ControlPlane) EtcdURL() string { return c.etcdURL }
+func (c *ControlPlane) EtcdURL() string {
+	return strings.Replace(c.etcdURL, loopback, c.options.Host, 1)
+}
 
 // KillAPIServer takes the API away as a crash does; etcd keeps the data.
 func (c *ControlPlane) KillAPIServer() { c.apiserver.Kill() }

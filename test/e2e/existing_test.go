@@ -12,6 +12,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -58,6 +59,83 @@ func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 	report := s.Lab.Report().Only(s.Workers...)
 	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1), "the reflectors' own pods included")
 	require.NoError(t, report.ZeroLoss())
+}
+
+// The same where Calico has an etcd of its own. There the manager is killed when a write has arrived in etcd. The Nodes of Kubernetes and
+// of Calico are in the end what they were.
+func TestExistingNodesThereAndBackWithCalicosOwnEtcdKilledAfterEachWrite(t *testing.T) {
+	lab.SkipLong(t)
+	ctx, s := site.ForTest(t, site.Options{Nodes: withControlPlane(6), MeshPassword: "s3cret", Lab: lab.Options{Etcd: true}})
+	before, nodes, own := bgpConfiguration(t, ctx, s), nodeObjects(t, ctx, s), calicoNodes(t, ctx, s)
+
+	s.Lab.Checkpoint("onto nodes with workloads")
+	require.NoError(t, s.CreatePool(ctx, cordoning))
+	killed := killAfterEachEtcdWrite(t, ctx, s)
+	requireReflected(t, ctx, s, "control-plane", "worker-1", "worker-2")
+	for _, key := range []string{"nodes/control-plane", "nodes/worker-1", "nodes/worker-2", "bgppeers/rrpool-clients", "bgpconfigurations/default"} {
+		require.NotZero(t, count(killed, key), key)
+	}
+	for name, node := range nodeObjects(t, ctx, s) {
+		require.NotContains(t, node.Labels, v1alpha1.GroupVersion.Group+"/route-reflector", name)
+	}
+
+	s.Lab.Checkpoint("back to the mesh")
+	require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))
+	s.KillManager()
+	killed = killAfterEachEtcdWrite(t, ctx, s)
+	require.NotZero(t, count(killed, "nodes/worker-2"))
+	requireMeshed(t, ctx, s, before)
+	requireUntouched(t, ctx, s, nodes)
+	require.Equal(t, own, calicoNodes(t, ctx, s))
+	report := s.Lab.Report().Only(s.Workers...)
+	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1), "the reflectors' own pods included")
+	require.NoError(t, report.ZeroLoss())
+}
+
+// calicoNodes are what rrpool writes of Calico's Nodes, by name.
+func calicoNodes(t *testing.T, ctx context.Context, s *site.Site) map[string][3]any { //nolint:revive // t comes first in tests
+	t.Helper()
+	list, err := s.Lab.Calico().Nodes().List(ctx, options.ListOptions{})
+	require.NoError(t, err)
+	out := map[string][3]any{}
+	for _, n := range list.Items {
+		out[n.Name] = [3]any{n.Labels, len(n.Annotations), n.Spec}
+	}
+	return out
+}
+
+// killAfterEachEtcdWrite starts the manager, kills it when a write of it to Calico's etcd has arrived, and starts the next one at once, until
+// one reports Ready. It gives what was written; requests for reports do not kill.
+func killAfterEachEtcdWrite(t *testing.T, ctx context.Context, s *site.Site) (killed []string) { //nolint:revive // t comes first in tests
+	t.Helper()
+	ctx = within(t, ctx)
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Lab.ControlPlane().EtcdURL()}})
+	require.NoError(t, err)
+	defer etcd.Close() //nolint:errcheck // nothing to do about it
+	const below = "/calico/resources/v3/projectcalico.org/"
+	events := etcd.Watch(ctx, below, clientv3.WithPrefix())
+	for {
+		require.NoError(t, s.StartManager("--leader-elect=false"))
+		for written := false; !written; {
+			select {
+			case answer := <-events:
+				require.NoError(t, answer.Err())
+				for _, event := range answer.Events {
+					if key := strings.TrimPrefix(string(event.Kv.Key), below); !strings.HasPrefix(key, "caliconodestatuses/") {
+						killed, written = append(killed, key), true
+					}
+				}
+			case <-time.After(200 * time.Millisecond):
+				o, err := s.Pool(ctx)
+				if err == nil && isReady(o) {
+					t.Logf("after %d writes: %s", len(killed), strings.Join(killed, ", "))
+					return killed
+				}
+				require.NoError(t, ctx.Err(), "after %d writes; %s", len(killed), site.Describe(o))
+			}
+		}
+		s.KillManager()
+	}
 }
 
 // killAfterEachWrite starts the manager, kills it at each write and starts the next one at once, until one reports

@@ -30,6 +30,8 @@ import (
 	"time"
 
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,6 +50,8 @@ import (
 type Options struct {
 	// MeshPassword, when set, is the BGP password of the mesh, as IKS has it: a default BGPConfiguration that refers to a Secret.
 	MeshPassword string
+	// Etcd: Calico keeps its objects in an etcd of its own (DATASTORE_TYPE=etcdv3), and a node is two objects.
+	Etcd bool
 	// Bare leaves our own CustomResourceDefinitions to the user.
 	Bare bool
 	// ProbeInterval defaults to probe.DefaultInterval.
@@ -76,6 +80,8 @@ type Lab struct {
 	plane  *controlplane.ControlPlane
 	kube   kubernetes.Interface
 	calico clientv3.Interface
+	// backend is what Calico's IPAM has.
+	backend api.Client
 
 	kubelets     sync.WaitGroup
 	stopKubelets context.CancelFunc
@@ -140,6 +146,9 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	crds := []string{calico}
+	if l.options.Etcd {
+		crds = nil // the apiserver knows nothing of Calico
+	}
 	if !l.options.Bare {
 		crds = append(crds, controlplane.OwnCRDs())
 	}
@@ -168,7 +177,12 @@ func (l *Lab) makeClients() (err error) {
 	calico := apiconfig.NewCalicoAPIConfig()
 	calico.Spec.DatastoreType = apiconfig.Kubernetes
 	calico.Spec.Kubeconfig = l.Kubeconfig()
-	l.calico, err = clientv3.New(*calico)
+	if l.options.Etcd {
+		calico.Spec.DatastoreType, calico.Spec.EtcdEndpoints = apiconfig.EtcdV3, l.plane.EtcdURL()
+	}
+	if l.backend, err = backend.NewClient(*calico); err == nil {
+		l.calico, err = clientv3.New(*calico)
+	}
 	return err
 }
 
@@ -211,6 +225,14 @@ func (l *Lab) Kube() kubernetes.Interface { return l.kube }
 
 // Calico is an admin's libcalico-go client.
 func (l *Lab) Calico() clientv3.Interface { return l.calico }
+
+// Datastore is what leads programs to Calico's objects.
+func (l *Lab) Datastore() []string {
+	if l.options.Etcd {
+		return []string{"DATASTORE_TYPE=etcdv3", "ETCD_ENDPOINTS=" + l.plane.EtcdURL()}
+	}
+	return []string{"DATASTORE_TYPE=kubernetes"}
+}
 
 // Checkpoint begins a phase of the probes.
 func (l *Lab) Checkpoint(name string) { l.fabric.prober.Checkpoint(name) }
@@ -333,6 +355,9 @@ func (l *Lab) dumpObjects(ctx context.Context, dir string) error {
 	}
 	var errs []error
 	for _, resource := range dumped {
+		if l.options.Etcd && resource.Group == "crd.projectcalico.org" {
+			continue
+		}
 		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("dumping %s: %w", resource.Resource, err))

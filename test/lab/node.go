@@ -199,10 +199,11 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 		space: n.space, logPath: n.path("calico-node.log"), restart: true,
 		command: []string{"nice", "-n", "15", l.agent, "-confdir=" + l.path("confd"), "-interval=600"},
 		env: []string{
-			"NODENAME=" + n.spec.Name, "CALICO_K8S_NODE_REF=" + n.spec.Name, "NAMESPACE=" + secretNamespace, "DATASTORE_TYPE=kubernetes",
+			"NODENAME=" + n.spec.Name, "CALICO_K8S_NODE_REF=" + n.spec.Name, "NAMESPACE=" + secretNamespace,
 			"KUBECONFIG=" + l.path("agent.kubeconfig"), "GOMAXPROCS=2",
 		},
 	}
+	n.agent.env = append(n.agent.env, l.Datastore()...)
 	n.bird = n.newBIRD(l.realTime, "-R")
 	n.bird6 = &daemon{
 		space: n.space, logPath: n.path("bird6.log"),

@@ -13,6 +13,8 @@ import (
 	"github.com/projectcalico/api/pkg/lib/numorstring"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
+	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
+	cnet "github.com/projectcalico/calico/libcalico-go/lib/net"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,14 +120,33 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2", OperatingSystem: "linux", Architecture: "amd64"},
 		},
 	}, metav1.CreateOptions{})
+	if err == nil && l.options.Etcd {
+		err = l.createOwnNode(ctx, n, labels)
+	}
 	if err != nil || n.spec.Pods == 0 {
 		return err
 	}
 	return l.createBlock(ctx, n)
 }
 
+// createOwnNode makes Calico's own Node, as its startup does, with the labels that its kube-controllers copy.
+func (l *Lab) createOwnNode(ctx context.Context, n *node, labels map[string]string) error {
+	o := libapiv3.NewNode()
+	o.Name, o.Labels = n.spec.Name, labels
+	o.Spec.OrchRefs = []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: n.spec.Name}}
+	o.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: fmt.Sprintf("%s/%d", n.spec.Address, nodeNetwork.Bits())}
+	_, err := l.calico.Nodes().Create(ctx, o, options.SetOptions{})
+	return err
+}
+
 // createBlock gives the node its address block, as Calico's IPAM does.
 func (l *Lab) createBlock(ctx context.Context, n *node) error {
+	if l.options.Etcd {
+		_, err := l.backend.Create(ctx, &model.KVPair{
+			Key: n.blockKey(), Value: &model.BlockAffinity{State: model.StateConfirmed},
+		})
+		return err
+	}
 	affinity := libapiv3.NewBlockAffinity()
 	affinity.Name = n.blockName()
 	affinity.Spec = libapiv3.BlockAffinitySpec{
@@ -137,11 +158,20 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 
 // deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is fine.
 func (l *Lab) deleteNode(ctx context.Context, n *node) error {
-	errs := []error{
-		l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{}),
-		l.kube.CoreV1().RESTClient().Delete().AbsPath("/apis/crd.projectcalico.org/v1/blockaffinities/" + n.blockName()).Do(ctx).Error(),
-		l.deleteCalicoNode(ctx, n),
+	errs := []error{l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{})}
+	if l.options.Etcd {
+		_, err := l.calico.Nodes().Delete(ctx, n.spec.Name, options.DeleteOptions{})
+		_, blockErr := l.backend.Delete(ctx, n.blockKey(), "")
+		for _, err := range []error{err, blockErr} {
+			if _, gone := err.(cerrors.ErrorResourceDoesNotExist); !gone { //nolint:errorlint // it is not wrapped
+				errs = append(errs, err)
+			}
+		}
 	}
+	errs = append(errs,
+		l.kube.CoreV1().RESTClient().Delete().AbsPath("/apis/crd.projectcalico.org/v1/blockaffinities/"+n.blockName()).Do(ctx).Error(),
+		l.deleteCalicoNode(ctx, n),
+	)
 	pods, err := l.kube.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.spec.Name})
 	if err != nil {
 		return fmt.Errorf("listing pods: %w", err)
@@ -150,6 +180,10 @@ func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 		errs = append(errs, l.removePod(ctx, &pods.Items[i]))
 	}
 	return errors.Join(slices.DeleteFunc(errs, apierrors.IsNotFound)...)
+}
+
+func (n *node) blockKey() model.BlockAffinityKey {
+	return model.BlockAffinityKey{CIDR: cnet.MustParseCIDR(n.block.String()), Host: n.spec.Name, AffinityType: "host"}
 }
 
 func (n *node) blockName() string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
@@ -31,10 +32,16 @@ func datastore(f facts) *Result {
 			}
 		}
 	}
-	const remedy = "rrpool needs Calico's Kubernetes datastore"
+	const remedy = "set DATASTORE_TYPE, and with etcdv3 Calico's ETCD_* variables, for rrpool as calico-node has them"
+	ours := "kubernetes"
+	if f.inEtcd() {
+		ours = calico.EtcdAPI
+	}
 	switch {
-	case store != "" && store != "kubernetes":
-		return fail("calico-node keeps its objects elsewhere: %s is %q", datastoreVariable, store).do(remedy)
+	case store != "" && store != ours:
+		return fail("calico-node keeps its objects elsewhere: its %s is %q, rrpool's is %q", datastoreVariable, store, ours).do(remedy)
+	case f.inEtcd():
+		return fine("Calico %s uses an etcd of its own", f.information.value.Spec.CalicoVersion)
 	case f.information.found:
 		return fine("Calico %s uses the Kubernetes datastore, with its objects in %s", f.information.value.Spec.CalicoVersion, f.snapshot.Cluster.CalicoAPI)
 	case store != "":
@@ -43,6 +50,9 @@ func datastore(f facts) *Result {
 	return unseen("which datastore Calico uses",
 		cmp.Or(f.information.hidden, fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable))).do(remedy)
 }
+
+// inEtcd: rrpool reads Calico's objects in an etcd.
+func (f facts) inEtcd() bool { return f.snapshot.Cluster.CalicoAPI == calico.EtcdAPI }
 
 // calicoNodeLabel marks calico-node's DaemonSet in every way to install Calico.
 const calicoNodeLabel = "calico-node"
@@ -79,7 +89,11 @@ func mesh(f facts) *Result {
 	case bgp.Saved != nil || bgp.SavedAbsent:
 		return fine("the node-to-node mesh is off, by rrpool, which has kept how it was")
 	}
-	return warn("the node-to-node mesh is off, and not by rrpool: routes depend on the BGPPeers that are there").
+	off := warn("the node-to-node mesh is off, and not by rrpool: routes depend on the BGPPeers that are there")
+	if f.inEtcd() {
+		return off.do(`switch it on before the migration: calicoctl patch bgpconfiguration default --patch '{"spec":{"nodeToNodeMeshEnabled":true}}'`)
+	}
+	return off.
 		do("switch it on before the migration: kubectl patch bgpconfigurations.%s default --type=merge -p '{\"spec\":{\"nodeToNodeMeshEnabled\":true}}'",
 			strings.Split(f.snapshot.Cluster.CalicoAPI, "/")[0])
 }

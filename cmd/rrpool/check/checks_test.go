@@ -210,7 +210,19 @@ func TestCalico(t *testing.T) {
 	try(t, existing, map[string]row{
 		"no Calico":                           {id: "calico", edit: problem("CalicoNotInstalled"), want: Error, page: "runbook/conditions.md#caliconotinstalled"},
 		"without Calico nothing else matters": {id: "mesh", edit: problem("CalicoNotInstalled"), unset: true},
-		"etcd":                                {id: "datastore", edit: env("etcdv3"), want: Error, says: `DATASTORE_TYPE is "etcdv3"`},
+		"etcd":                                {id: "datastore", edit: env("etcdv3"), want: Error, says: `its DATASTORE_TYPE is "etcdv3", rrpool's is "kubernetes"`},
+		"etcd, and rrpool as well": {id: "datastore", edit: func(f *facts) {
+			env("etcdv3")(f)
+			f.snapshot.Cluster.CalicoAPI = "etcdv3"
+		}, want: OK, says: "uses an etcd of its own"},
+		"the apiserver, and rrpool etcd": {id: "datastore", edit: func(f *facts) {
+			env("kubernetes")(f)
+			f.snapshot.Cluster.CalicoAPI = "etcdv3"
+		}, want: Error, says: `its DATASTORE_TYPE is "kubernetes", rrpool's is "etcdv3"`},
+		"the mesh is off in etcd": {id: "mesh", edit: func(f *facts) {
+			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.CalicoAPI = new(bool), "etcdv3"
+		}, want: Warning, says: "not by rrpool"},
+		"nodes that cannot be joined": {id: "decision", edit: problem("NodesNotJoined"), want: Error, page: "runbook/conditions.md#nodesnotjoined"},
 		"a datastore that objects prove":      {id: "datastore", edit: func(f *facts) { f.calicoNode.found = false }, want: OK, says: "Kubernetes datastore"},
 		"a datastore that nothing proves":     {id: "datastore", edit: func(f *facts) { f.calicoNode.found, f.information.found = false, false }, want: Warning, says: "could not be checked"},
 		"calico-node is not Ready somewhere":  {id: "calico-node", edit: func(f *facts) { f.calicoNode.value = daemonSet("calico-system", 12, 11) }, want: Warning, says: "11 of 12"},

@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/version"
@@ -197,17 +198,48 @@ func (c *Connection) Explain(err error, verb, resource string) error {
 	}
 }
 
-// FindCalico finds in which API group Calico keeps its objects, and makes the client read them there. Where that is
+// FindCalico finds in which API group Calico keeps its objects, or in which etcd, and makes the client read them there. Where that is
 // not known it is the first.
 func (c *Connection) FindCalico(ctx context.Context) error {
 	if c.Calico != (schema.GroupVersion{}) {
 		return nil
 	}
-	choice, err := calico.ChooseGroup(ctx, c.Config)
+	var choice calico.GroupChoice
+	etcd, err := calico.EtcdFromEnvironment()
+	switch {
+	case etcd != nil:
+		choice.Group, c.Client = calico.GroupV3, inEtcd{c.Client, etcd}
+	case err == nil:
+		choice, err = calico.ChooseGroup(ctx, c.Config)
+	}
 	c.Calico = cmp.Or(choice.Group, calico.GroupV1)
 	c.Scheme().AddKnownTypes(c.Calico, &apiv3.BGPConfiguration{}, &apiv3.ClusterInformation{}, &apiv3.FelixConfiguration{}, &apiv3.IPPoolList{})
 	metav1.AddToGroupVersion(c.Scheme(), c.Calico)
 	return err
+}
+
+// inEtcd reads Calico's objects where Calico has an etcd of its own, and all others in the apiserver.
+type inEtcd struct {
+	client.Client
+	etcd *calico.Etcd
+}
+
+// of says where an object is: a kind of Calico's is known to the scheme of its etcd, a raw one by its group.
+func (c inEtcd) of(o runtime.Object) client.Reader {
+	if kind, err := apiutil.GVKForObject(o, c.etcd.Scheme()); err == nil && kind.Group == calico.GroupV3.Group {
+		return c.etcd
+	}
+	return c.Client
+}
+
+// Get implements client.Reader.
+func (c inEtcd) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	return c.of(into).Get(ctx, key, into, opts...)
+}
+
+// List implements client.Reader.
+func (c inEtcd) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	return c.of(into).List(ctx, into, opts...)
 }
 
 // mapper knows every kind that a command reads.

@@ -29,7 +29,7 @@ type RouteReflectorPoolStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// CalicoAPI is the API group and version in which Calico keeps its objects:
-	// crd.projectcalico.org/v1 or projectcalico.org/v3.
+	// crd.projectcalico.org/v1 or projectcalico.org/v3, or etcdv3 for an etcd of its own.
 	CalicoAPI string `json:"calicoAPI,omitempty"`
 	// Provider that is in use: iks or existing.
 	Provider string `json:"provider,omitempty"`

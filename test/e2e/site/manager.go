@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +72,7 @@ func (s *Site) StartManager(flags ...string) (err error) {
 // Environment leads programs to the cloud, if there is one.
 func (s *Site) Environment() []string {
 	if s.Cloud == nil {
-		return nil
+		return s.Lab.Datastore()
 	}
 	return []string{"IBMCLOUD_CS_API_ENDPOINT=" + s.endpoint + "/global", "IBMCLOUD_IAM_API_ENDPOINT=" + s.endpoint}
 }
@@ -142,6 +143,9 @@ func (s *Site) Reflectors() []string {
 
 // CurrentReflectors are the nodes that have both parts of the role now, label and cluster ID, sorted by name.
 func (s *Site) CurrentReflectors(ctx context.Context) ([]string, error) {
+	if s.options.Lab.Etcd {
+		return s.currentInEtcd(ctx)
+	}
 	nodes, err := s.Lab.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: roleLabel})
 	if err != nil {
 		return nil, fmt.Errorf("listing the reflectors: %w", err)
@@ -149,6 +153,20 @@ func (s *Site) CurrentReflectors(ctx context.Context) ([]string, error) {
 	var names []string
 	for i := range nodes.Items {
 		if nodes.Items[i].Annotations[clusterIDAnnotation] != "" {
+			names = append(names, nodes.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (s *Site) currentInEtcd(ctx context.Context) (names []string, err error) {
+	nodes, err := s.Lab.Calico().Nodes().List(ctx, options.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the reflectors: %w", err)
+	}
+	for i := range nodes.Items {
+		if _, has := nodes.Items[i].Labels[roleLabel]; has && nodes.Items[i].Spec.BGP.RouteReflectorClusterID != "" {
 			names = append(names, nodes.Items[i].Name)
 		}
 	}
