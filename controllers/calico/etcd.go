@@ -441,6 +441,10 @@ func (e *Etcd) eventsOf(kind string, list runtime.Object, answer clientv3.WatchR
 	return out
 }
 
+// reporterVersion is stored in a CalicoNodeStatus. Calico's reporter takes an object as etcd has it, in which Calico's own clients store no
+// version, and without one its every update is refused (Calico 3.31). One that is wrong is a conflict, upon which it reads the right one.
+const reporterVersion = "1"
+
 // put writes an object where the key still has a revision, 0 for a key that is not there. What is there already is not written.
 func (e *Etcd) put(ctx context.Context, o client.Object, revision int64) error {
 	kind, err := e.kindIn(o)
@@ -449,6 +453,9 @@ func (e *Etcd) put(ctx context.Context, o client.Object, revision int64) error {
 	}
 	o.GetObjectKind().SetGroupVersionKind(GroupV3.WithKind(kind))
 	o.SetResourceVersion("")
+	if kind == apiv3.KindCalicoNodeStatus {
+		o.SetResourceVersion(reporterVersion)
+	}
 	value, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("rendering %s %q: %w", kind, o.GetName(), err)
