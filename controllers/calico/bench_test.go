@@ -185,6 +185,9 @@ func calicoctl(t *testing.T, plane *controlplane.ControlPlane) clientv3.Interfac
 	spec := apiconfig.NewCalicoAPIConfig()
 	spec.Spec.DatastoreType, spec.Spec.Kubeconfig = apiconfig.Kubernetes, t.TempDir()+"/kubeconfig"
 	require.NoError(t, controlplane.WriteKubeconfig(spec.Spec.Kubeconfig, plane.AdminConfig()))
+	if inEtcd {
+		spec.Spec.DatastoreType, spec.Spec.EtcdEndpoints = apiconfig.EtcdV3, plane.EtcdURL()
+	}
 	c, err := clientv3.New(*spec)
 	require.NoError(t, err)
 	return c

@@ -18,9 +18,8 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
-	libbackend "github.com/projectcalico/calico/libcalico-go/lib/backend"
+	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
-	"github.com/projectcalico/calico/libcalico-go/lib/clientv3"
 	cnet "github.com/projectcalico/calico/libcalico-go/lib/net"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
@@ -199,13 +198,9 @@ func TestWhatIsWrittenToEtcdIsAsCalicosOwnClientHasIt(t *testing.T) {
 	b := newBench(t)
 	b.node(five, nil)
 	b.run()
-	spec := apiconfig.NewCalicoAPIConfig()
-	spec.Spec.DatastoreType, spec.Spec.EtcdEndpoints = apiconfig.EtcdV3, b.plane.EtcdURL()
-	calico, err := clientv3.New(*spec)
-	require.NoError(t, err)
-	below, err := libbackend.NewClient(*spec) // as Calico's IPAM writes
-	require.NoError(t, err)
-	_, err = below.Create(t.Context(), &model.KVPair{
+	calico := calicoctl(t, b.plane)
+	below := calico.(interface{ Backend() api.Client }).Backend() // as Calico's IPAM writes
+	_, err := below.Create(t.Context(), &model.KVPair{
 		Key:   model.BlockAffinityKey{CIDR: cnet.MustParseCIDR("10.1.2.0/26"), Host: five, AffinityType: "host"},
 		Value: &model.BlockAffinity{State: model.StateConfirmed},
 	})
