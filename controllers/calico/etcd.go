@@ -456,6 +456,12 @@ func (e *Etcd) put(ctx context.Context, o client.Object, revision int64) error {
 	if kind == apiv3.KindCalicoNodeStatus {
 		o.SetResourceVersion(reporterVersion)
 	}
+	if len(o.GetLabels()) == 0 { // as an apiserver does
+		o.SetLabels(nil)
+	}
+	if len(o.GetAnnotations()) == 0 {
+		o.SetAnnotations(nil)
+	}
 	value, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("rendering %s %q: %w", kind, o.GetName(), err)

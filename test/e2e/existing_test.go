@@ -16,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rrpool/rrpool/cmd/rrpool/check"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
@@ -78,6 +80,12 @@ func TestExistingNodesThereAndBackWithCalicosOwnEtcdKilledAfterEachWrite(t *test
 	for name, node := range nodeObjects(t, ctx, s) {
 		require.NotContains(t, node.Labels, v1alpha1.GroupVersion.Group+"/route-reflector", name)
 	}
+
+	setEnvironment(t, s)
+	requireNothingToDo(t, s)
+	got := cli.Ask(t, check.New, "check", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
+	require.Contains(t, got.Out, "uses an etcd of its own")
+	require.Contains(t, got.Out, "the node-to-node mesh is off, by rrpool")
 
 	s.Lab.Checkpoint("back to the mesh")
 	require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))

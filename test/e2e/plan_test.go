@@ -34,16 +34,22 @@ type prediction struct {
 // predict asks the command line what will happen, as a user does before it does.
 func predict(t *testing.T, s *site.Site, mode string) prediction {
 	t.Helper()
-	for _, variable := range s.Environment() {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
-	}
+	setEnvironment(t, s)
 	got := cli.Ask(t, plancmd.New, "plan", "--mode", mode, "-o", "json", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
 	require.Equal(t, 2, got.Code, "there are changes: %s", got.Err)
 	var out prediction
 	require.NoError(t, json.Unmarshal([]byte(got.Out), &out), got.Out)
 	require.True(t, out.Settled, got.Out)
 	return out
+}
+
+// setEnvironment leads commands in this process to where the site is.
+func setEnvironment(t *testing.T, s *site.Site) {
+	t.Helper()
+	for _, variable := range s.Environment() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
 }
 
 // requireNothingToDo: at rest a plan is empty, and has no doubts.
