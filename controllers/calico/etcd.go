@@ -177,6 +177,9 @@ func (e *Etcd) checkFiles(now time.Time) error {
 
 // explain adds to what the client of etcd says which variable is to blame, and what to do.
 func (e *Etcd) explain(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	if expired := e.checkFiles(time.Now()); expired != nil {
 		return expired
 	}

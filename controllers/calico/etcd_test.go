@@ -317,6 +317,22 @@ func TestNodesThatCannotBeJoinedAreAProblem(t *testing.T) {
 	require.Contains(t, problem(calico("x", "a", true), calico("y", "a", true)), "stand for one node of Kubernetes (y and x)")
 }
 
+// An older Calico does not know all that rrpool writes, and etcd does not say so.
+func TestACalicoThatIsTooOldForItsEtcdIsAProblem(t *testing.T) {
+	require.Nil(t, tooOldForEtcd(""))
+	require.Nil(t, tooOldForEtcd("master"))
+	require.Nil(t, tooOldForEtcd("v3.31.0"))
+	require.Nil(t, tooOldForEtcd("v3.33.1"))
+	require.Equal(t, ReasonCalicoTooOld, tooOldForEtcd("v3.30.3").Reason)
+	onlyInEtcd(t)
+	b := newBench(t)
+	b.node(five, nil)
+	info := b.custom(apiv3.KindClusterInformation, defaultConfig)
+	b.run()
+	b.patch(info, `{"spec":{"calicoVersion":"v3.30.3"}}`)
+	b.await("the problem", func(c plan.Cluster) bool { return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonCalicoTooOld })
+}
+
 // Calico's kube-controllers copies labels. The role label that others put on the Kubernetes Node goes from both.
 func TestALabelThatWouldBeCopiedAgainGoesFromBothNodes(t *testing.T) {
 	onlyInEtcd(t)

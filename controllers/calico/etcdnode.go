@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -23,6 +24,18 @@ import (
 // With Calico's own etcd a node is two objects. What Calico reads is on Calico's Node there, and our mark of the role with it, so that role,
 // cluster ID and mark still are one write. The pool label and the cordon are on the Kubernetes Node. Calico's kube-controllers copies the
 // labels of the second to the first: the role label is never written to the second, or it would come back.
+
+// oldestInEtcd is the oldest Calico that was tried with its own etcd. An apiserver drops fields that an older one does not know, which is then
+// seen; etcd keeps them.
+var oldestInEtcd = version.MustParseGeneric("3.31.0")
+
+func tooOldForEtcd(calico string) *plan.Problem {
+	if v, err := version.ParseGeneric(calico); err != nil || v.AtLeast(oldestInEtcd) {
+		return nil
+	}
+	return plan.Problemf(ReasonCalicoTooOld, "Calico is %s (calicoVersion of ClusterInformation %q), and with an etcd of its own rrpool needs %s or later: upgrade Calico, "+
+		"or move its objects into the apiserver (calicoctl datastore migrate)", plan.Plain(calico, longestID), defaultConfig, oldestInEtcd)
+}
 
 // onCalicoNode are the annotations of nodeOf that are on Calico's Node, or in its spec.
 var onCalicoNode = []string{ipv4Annotation, ipv6Annotation, asnAnnotation, ClusterIDAnnotation, sinceAnnotation}

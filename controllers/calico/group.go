@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -142,12 +141,20 @@ func (a *Adapter) choose(ctx context.Context) error {
 			err = a.use(choice.Group)
 		}
 		if err == nil {
-			a.cfg.Log.Info("Calico's objects are in API group " + choice.Group.String())
+			a.cfg.Log.Info("Calico's objects are in " + a.calicoAPI())
 			a.store.freeze(choice.Unfinished)
 		}
 		a.store.fail(err)
 		return err == nil, nil
 	})
+}
+
+// calicoAPI is where Calico's objects are.
+func (a *Adapter) calicoAPI() string {
+	if a.etcd != nil {
+		return EtcdAPI
+	}
+	return a.group.String()
 }
 
 // followGroup looks until the objects have moved, and then gives that as an error: what was observed in the former group
@@ -159,8 +166,10 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 			return nil
 		case <-time.After(a.groupCheck):
 		}
-		a.readRoutes(ctx)
 		choice, err := a.look(ctx)
+		if err == nil || a.etcd == nil {
+			a.readRoutes(ctx)
+		}
 		switch {
 		case err != nil && a.etcd != nil:
 			a.store.fail(err)
@@ -232,7 +241,11 @@ func (a *Adapter) readRoutes(ctx context.Context) {
 	var routes plan.Routes
 	var err error
 	if a.etcd != nil {
-		routes = routesIn(func(kind string, into any) { err = errors.Join(err, a.listInto(ctx, kind, into)) })
+		routes = routesIn(func(kind string, into any) {
+			if err == nil {
+				err = a.listInto(ctx, kind, into)
+			}
+		})
 	} else if d, failed := discovery.NewDiscoveryClientForConfig(a.cfg.RestConfig); failed != nil {
 		err = failed
 	} else {

@@ -24,6 +24,7 @@ const (
 	ReasonNodesStale           = "NodesStale"
 	ReasonDatastoreLocked      = "DatastoreLocked"
 	ReasonNodesNotJoined       = "NodesNotJoined"
+	ReasonCalicoTooOld         = "CalicoTooOld"
 )
 
 // lockedMessage: a migration locks the objects that it moves, and leaves them locked when it is done: nobody reads them.
@@ -48,7 +49,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 			nodes[i].CalicoNode = pod
 		}
 	}
-	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}, CalicoAPI: a.group.String()}
+	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}, CalicoAPI: a.calicoAPI()}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
 	out.Routes = a.store.routes
@@ -71,7 +72,9 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses, j)
 	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group)
 	if a.etcd != nil {
-		out.CalicoAPI = EtcdAPI
+		if p := tooOldForEtcd(a.store.version); p != nil {
+			out.Problems = append(out.Problems, *p)
+		}
 		if j.problem != "" {
 			out.Problems = append(out.Problems, plan.Problem{Reason: ReasonNodesNotJoined, Message: j.problem})
 		}

@@ -65,6 +65,8 @@ type store struct {
 	locked   bool
 	frozen   string
 	unchosen error
+	// version is Calico's own, as its ClusterInformation says.
+	version string
 }
 
 func newStore(now func() time.Time) *store {
@@ -339,6 +341,9 @@ func (s *store) announce(o *unstructured.Unstructured) {
 }
 
 func (s *store) lock(o *apiv3.ClusterInformation) {
+	if o.Name == defaultConfig {
+		s.version = o.Spec.CalicoVersion
+	}
 	if locked := !ptr.Deref(o.Spec.DatastoreReady, true); o.Name == defaultConfig && s.locked != locked {
 		s.locked = locked
 		s.signal()
