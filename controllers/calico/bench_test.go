@@ -41,10 +41,6 @@ var (
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	RedirectLogs(logr.Discard())
-	if os.Getenv("ONLYETCD") != "" {
-		group, inEtcd = GroupV3, true
-		os.Exit(m.Run())
-	}
 	code := m.Run()
 	group = GroupV3
 	fmt.Println("and in API group", group)
