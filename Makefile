@@ -19,6 +19,11 @@ demo: packages ## Migrate a lab cluster to route reflectors and back, on real pa
 	@echo 'building what the demo runs; the first time that takes minutes' >&2
 	@RRPOOL_PROGRAMS="$$(go run ./test/programs/build etcd kube-apiserver calico-node manager rrpool demo)"; export RRPOOL_PROGRAMS; bin/test/demo
 
+.PHONY: demo-peering
+demo-peering: export RRPOOL_CHAOS = 1
+demo-peering: packages assets ## Peer two lab clusters by their managers, on real parts, and count the packets lost at each step
+	go test -count=1 -timeout 15m -v -run '^TestTwoClustersPeerByTheirManagers$$' ./test/e2e
+
 .PHONY: build
 build: ## Build the manager and the command line into bin/; VERSION=v1.2.3 names the release
 	@source .ci/source; mkdir -p bin; build manager bin/manager; build rrpool bin/rrpool

@@ -64,20 +64,14 @@ func podsIn(s *served, group, ippools string) (out []netip.Prefix) {
 	return out
 }
 
-// reflectorsIn are the addresses of the nodes in the role, of those that are Ready where any is.
+// reflectorsIn are the addresses of the nodes that reflect.
 func reflectorsIn(items []corev1.Node, scope plan.Scope) []netip.Addr {
 	var nodes []plan.Node
 	for i := range items {
-		if n := nodeOf(&items[i], scope); n.RoleLabel && n.ClusterID != "" {
-			nodes = append(nodes, n)
-		}
-	}
-	ready := func(n plan.Node) bool { return n.Ready }
-	if slices.ContainsFunc(nodes, ready) {
-		nodes = slices.DeleteFunc(nodes, func(n plan.Node) bool { return !n.Ready })
+		nodes = append(nodes, nodeOf(&items[i], scope))
 	}
 	var out []netip.Addr
-	for _, n := range nodes {
+	for _, n := range peering.Reflectors(nodes) {
 		out = append(out, n.Addresses...)
 	}
 	slices.SortFunc(out, netip.Addr.Compare)

@@ -48,7 +48,7 @@ func remoteBench(t *testing.T) *bench {
 func (b *bench) reflector(name string, role, ready bool) {
 	b.t.Helper()
 	n := b.node(name, func(n *corev1.Node) {
-		n.Annotations[ClusterIDAnnotation] = "244.0.0.1"
+		n.Annotations[clusterIDAnnotation] = "244.0.0.1"
 		if role {
 			n.Labels = map[string]string{scope.RoleLabel: ""}
 		}

@@ -156,6 +156,13 @@ func TestWhatIsWritten(t *testing.T) {
 			w.join(0)
 			there.o.Pools = nil
 		}, nil},
+		"a BGPPeer on a node that is no reflector any more goes all the same, once a reflector has a session": {worldOf(2, 2).peered(t), func(_ *world, here, _ *cluster) {
+			here.unknown, here.o.Cluster.Nodes[0].RoleLabel = true, false
+		}, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-2"}},
+		"and stays while none has": {worldOf(2, 2).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Cluster.Nodes[0].RoleLabel = false
+			here.d.NotReflecting, here.o.Cluster.Statuses["r2"] = "there is none", plan.Status{}
+		}, nil},
 		"sessions go first, also where the remote cluster is not known": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.unknown, here.d.Gone, here.d.Announce = true, true, nil
 		}, []string{

@@ -23,7 +23,7 @@ func unable(o Observed, d Desired) *plan.Problem {
 		return &o.Cluster.Problems[0]
 	case d.NotReflecting != "":
 		return plan.Problemf("NotReflecting", "%s", d.NotReflecting)
-	case len(reflectors(o.Cluster)) == 0:
+	case len(Reflectors(o.Cluster.Nodes)) == 0:
 		return plan.Problemf("NoReflectors", "no node of this cluster is a route reflector yet")
 	case o.Cluster.Routes.Plain.Encapsulation != "" && !o.Cluster.Routes.Plain.BIRD:
 		return plan.Problemf("RoutesNotProgrammed", "BIRD may not program routes without encapsulation, so nodes would not use what the remote cluster announces: "+
@@ -63,7 +63,7 @@ func overlap(o Observed, d Desired) *plan.Problem {
 			with = "everything, as a default route does"
 		}
 		if with != "" {
-			return plan.Problemf("OverlappingCIDRs", "%s of the remote cluster overlaps with %s: packets to it could go either way", theirs, with)
+			return plan.Problemf("OverlappingCIDRs", "%s of the remote cluster overlaps with %s, and packets to it could go either way: give one of them another range, or do not advertise it", theirs, with)
 		}
 	}
 	return nil
