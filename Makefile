@@ -50,8 +50,8 @@ test: packages ## Run all tests; the last lines name what was skipped and what f
 
 .PHONY: lab
 lab: export RRPOOL_CHAOS = 1
-lab: ONLY ?= ^Test((TheSimulatorKnows|WhatRouters|NodesAnnounce|TwoClusters|CalicoNodeGoesFromAllReflectorsAnd)\w+|ExistingNodesThereAndBackKilledAfterEachWrite)$$
-lab: packages assets ## Run what takes minutes in the lab, and CI may have the time for: single writes, routers outside, two clusters, a lost calico-node, existing nodes
+lab: ONLY ?= ^Test((TheSimulatorKnows|WhatRouters|NodesAnnounce|CalicoNodeGoesFromAllReflectorsAnd)\w+|ExistingNodesThereAndBackKilledAfterEachWrite)$$
+lab: packages assets ## Run what takes minutes in the lab, and CI may have the time for: single writes, routers outside, a lost calico-node, existing nodes
 	go test -count=1 -timeout 25m -p 1 -run '$(ONLY)' ./test/lab ./test/e2e
 
 .PHONY: walkthrough
