@@ -262,10 +262,15 @@ func routesIn(s *served, group, version string) (plan.Routes, error) {
 	_, settings.version = setting("clusterinformations")
 	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{})}
 	for _, p := range pools.Items {
-		if !p.Spec.Disabled && (p.Spec.AllowedUses == nil || slices.Contains(p.Spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload)) {
+		if forPods(p.Spec) {
 			out.Pools = append(out.Pools, settings.of(p.Spec))
 		}
 	}
 	slices.SortFunc(out.Pools, func(x, y plan.PoolRoutes) int { return strings.Compare(x.CIDR, y.CIDR) })
 	return out, s.err
+}
+
+// forPods: pods get addresses of the IPPool.
+func forPods(spec apiv3.IPPoolSpec) bool {
+	return !spec.Disabled && (spec.AllowedUses == nil || slices.Contains(spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload))
 }

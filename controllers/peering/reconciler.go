@@ -46,7 +46,7 @@ const (
 )
 
 // remoteTimeout bounds one look at a remote cluster.
-const remoteTimeout = 10 * time.Second
+const remoteTimeout = 5 * time.Second
 
 // Reconciler makes one ClusterPeering after the other as its spec wants it.
 type Reconciler struct {

@@ -341,13 +341,13 @@ func unproven(c plan.Cluster, peers []plan.Peer) []plan.Action {
 }
 
 // stays reports whether a BGPPeer that is no longer wanted is still needed, which it is until all sessions of its address
-// family are Established. One to a reflector that the remote cluster has no more goes as soon as there is another session:
+// family are Established. While none is, each stays: of a node that is no reflector any more it is not known. One to a reflector that the remote cluster has no more goes as soon as there is another session:
 // that node may be dead, and BIRD would notice only after minutes.
 func stays(o Observed, p plan.Peer, expected []Session) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
 	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
 	lacking := missing(family)
-	return err == nil && established(o.Cluster, p.Node, p.PeerIP) && lacking > 0 && (lacking == len(family) || slices.Contains(o.Remote.Reflectors, there))
+	return err == nil && lacking > 0 && (lacking == len(family) || established(o.Cluster, p.Node, p.PeerIP) && slices.Contains(o.Remote.Reflectors, there))
 }
 
 // leave takes the BGPPeers away from nodes that are no reflectors any more, once a reflector has an Established session
@@ -377,13 +377,17 @@ func announce(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.AnnounceServices{CIDRs: want}}
 }
 
-// remove takes away what is of this ClusterPeering and not among what is to stay: sessions first, and what they need last.
+// remove takes away what is of this ClusterPeering and not among what is to stay: sessions first. What they need goes when
+// nodes have had time to end them: without their filter everything would pass.
 func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	for _, p := range o.Cluster.Peers {
 		if p.Peering == d.Name && !named(peers, p.Name) {
 			out = append(out, plan.DeletePeer{Name: p.Name})
 		}
+	}
+	if d.Gone && len(out) > 0 {
+		return out
 	}
 	if d.Gone {
 		out = append(out, announce(o, d)...)
