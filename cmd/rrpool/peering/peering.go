@@ -85,17 +85,9 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	content, err := kubeconfig(c.Config, address.String(), secret)
+	content, err := f.kubeconfig(c.Config, address.String(), secret)
 	if err != nil {
-		return err
-	}
-	if f.secret != "" {
-		content, err = yaml.Marshal(map[string]any{
-			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": f.secret}, "stringData": map[string]any{"kubeconfig": string(content)},
-		})
-		if err != nil {
-			return fmt.Errorf("rendering the Secret: %w", err)
-		}
+		return fmt.Errorf("rendering what is printed: %w", err)
 	}
 	if _, err := s.Out.Write(content); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
@@ -158,7 +150,7 @@ func (f *flags) token(ctx context.Context, c *cluster.Connection) (*corev1.Secre
 }
 
 // kubeconfig holds all that it needs. The certificate is what the user's own kubeconfig trusts.
-func kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte, error) {
+func (f *flags) kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte, error) {
 	ca := user.CAData
 	if user.Insecure {
 		ca = secret.Data[corev1.ServiceAccountRootCAKey]
@@ -169,8 +161,10 @@ func kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte
 		Clusters:       map[string]*clientcmdapi.Cluster{remoteName: {Server: server, CertificateAuthorityData: ca, TLSServerName: user.ServerName}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{remoteName: {Token: string(bytes.TrimSpace(secret.Data[corev1.ServiceAccountTokenKey]))}},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("rendering the kubeconfig: %w", err)
+	if err == nil && f.secret != "" {
+		content, err = yaml.Marshal(map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": f.secret}, "stringData": map[string]any{"kubeconfig": string(content)},
+		})
 	}
-	return content, nil
+	return content, err //nolint:wrapcheck // the caller wraps
 }

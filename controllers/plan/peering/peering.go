@@ -386,20 +386,26 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 			out = append(out, plan.DeletePeer{Name: p.Name})
 		}
 	}
-	if d.Gone && len(out) > 0 {
+	switch {
+	case !d.Gone:
+		return append(out, removePools(o, d, pools)...)
+	case len(out) > 0:
 		return out
 	}
-	if d.Gone {
-		out = append(out, announce(o, d)...)
-	}
-	for _, p := range o.Pools {
-		if p.Peering == d.Name && !slices.Contains(pools, p) {
-			out = append(out, plan.DeletePeeringObject{Kind: KindIPPool, Name: p.Name, Peering: d.Name})
+	out = slices.Concat(announce(o, d), removePools(o, d, nil))
+	for _, f := range o.Filters {
+		if f.Peering == d.Name {
+			out = append(out, plan.DeletePeeringObject{Kind: KindBGPFilter, Name: f.Name, Peering: d.Name})
 		}
 	}
-	for _, f := range o.Filters {
-		if d.Gone && f.Peering == d.Name {
-			out = append(out, plan.DeletePeeringObject{Kind: KindBGPFilter, Name: f.Name, Peering: d.Name})
+	return out
+}
+
+func removePools(o Observed, d Desired, stay []IPPool) []plan.Action {
+	var out []plan.Action
+	for _, p := range o.Pools {
+		if p.Peering == d.Name && !slices.Contains(stay, p) {
+			out = append(out, plan.DeletePeeringObject{Kind: KindIPPool, Name: p.Name, Peering: d.Name})
 		}
 	}
 	return out
