@@ -99,17 +99,14 @@ var leaderChanges = []leaderChange{
 			_ = leader.Signal(syscall.SIGCONT)
 		}()
 	}},
-	{"a person writes another holder into the lease", func(a *environment, _ *leaders, _ *managerProcess) { a.writeHolder("a-person") }},
-}
-
-// writeHolder writes a holder into the lease as a person would.
-func (a *environment) writeHolder(holder string) {
-	lease := &coordinationv1.Lease{}
-	lease.Namespace, lease.Name = testNamespace, leaseName
-	patch := fmt.Sprintf(`{"spec":{"holderIdentity":%q,"renewTime":%q}}`, holder, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
-	if err := a.admin.Patch(context.WithoutCancel(a.Context()), lease, rawMerge(patch)); err != nil {
-		a.Errorf("writing the lease: %v", err)
-	}
+	{"a person writes another holder into the lease", func(a *environment, _ *leaders, _ *managerProcess) {
+		lease := &coordinationv1.Lease{}
+		lease.Namespace, lease.Name = testNamespace, leaseName
+		patch := fmt.Sprintf(`{"spec":{"holderIdentity":%q,"renewTime":%q}}`, "a-person", time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
+		if err := a.admin.Patch(context.WithoutCancel(a.Context()), lease, rawMerge(patch)); err != nil {
+			a.Errorf("writing the lease: %v", err)
+		}
+	}},
 }
 
 // Leadership changes in the middle of whatever is being done; the two never both write.

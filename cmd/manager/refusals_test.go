@@ -148,7 +148,14 @@ var refusals = []refusal{
 // says what and what would help, touches nothing, and never shows the key.
 func TestWhatIsInTheWayIsSaidAndLeftAlone(t *testing.T) {
 	besideOthers(t)
-	s := newSite(t)
+	plane := auditedPlane(t)
+	s := &site{T: t, plane: plane, admin: adminOf(t, plane)}
+	cluster(t, s.admin)
+	s.newCloud()
+	letRead(t, s.admin, "scraper")
+	s.scraper = tokenOf(t, s.admin, "scraper")
+	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
+	s.manager = start(t, config, endpoints(t, s), "--zap-log-level=debug")
 	for _, tc := range refusals {
 		met := t.Run(tc.name, func(t *testing.T) {
 			s.T = t
@@ -171,19 +178,6 @@ func auditedPlane(t *testing.T) *controlplane.ControlPlane {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
 	return plane
-}
-
-func newSite(t *testing.T) *site {
-	t.Helper()
-	plane := auditedPlane(t)
-	s := &site{T: t, plane: plane, admin: adminOf(t, plane)}
-	cluster(t, s.admin)
-	s.newCloud()
-	letRead(t, s.admin, "scraper")
-	s.scraper = tokenOf(t, s.admin, "scraper")
-	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	s.manager = start(t, config, endpoints(t, s), "--zap-log-level=debug")
-	return s
 }
 
 func (s *site) newCloud() {

@@ -133,7 +133,11 @@ func everyRightIsNeeded(t *testing.T, group string) {
 	require.NoError(t, m.admin.Delete(t.Context(), pod)) // the other nodes have no such pod, and never will
 	m.until("Steady", m.steady)
 	require.Len(t, m.object.Status.Reflectors, 3)
-	m.drift()
+	peers, err := written(m.Context(), m.admin, "BGPPeer")
+	require.NoError(m, err)
+	require.NotEmpty(m, peers)
+	require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
+	require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
 	m.until("the BGPPeer is put right", m.repaired)
 	m.peer()
 	m.leave()
@@ -335,16 +339,6 @@ func (m *minimalRights) wake() {
 func (m *minimalRights) steady() bool {
 	require.NoError(m, m.admin.Get(m.Context(), client.ObjectKeyFromObject(m.object), m.object))
 	return m.object.Status.Step.Name == "Steady"
-}
-
-// drift changes our BGPPeer, as another writer does.
-func (m *minimalRights) drift() {
-	m.Helper()
-	peers, err := written(m.Context(), m.admin, "BGPPeer")
-	require.NoError(m, err)
-	require.NotEmpty(m, peers)
-	require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
-	require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
 }
 
 func (m *minimalRights) repaired() bool {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -111,7 +112,13 @@ func deleteNode(c *cluster) {
 	substitute := newOne(before, after)
 	require.Equal(c.t, zones[hit], zones[substitute])
 	c.requireEvents(e, []string{"ReflectorAdded", substitute})
-	c.requireNoPeersOf(hit)
+	// No BGPPeer is left for the node that is gone.
+	peers, err := c.Lab.Calico().BGPPeers().List(c.ctx, options.ListOptions{})
+	require.NoError(c.t, err)
+	require.NotEmpty(c.t, peers.Items)
+	for i := range peers.Items {
+		require.NotContains(c.t, strings.Split(peers.Items[i].Name, "."), hit)
+	}
 	c.requireLostNothing(e, hit)
 }
 
@@ -177,8 +184,22 @@ func shutDownInTurn(c *cluster) {
 	}))
 	going := c.reflectors()
 	e := c.begin("reflectors shut down in turn")
-	last := c.shutDownEach(going)
-	c.requireNetCaught(e, last)
+	next := time.Now()
+	for _, n := range going {
+		time.Sleep(time.Until(next))
+		next = time.Now().Add(apart)
+		c.t.Logf("%s %s is shut down", time.Now().Format("15:04:05.000"), n)
+		require.NoError(c.t, c.Lab.Shutdown(c.ctx, n))
+	}
+	time.Sleep(apart / 2)
+	last := next.Add(-apart)
+	// The manager switched the mesh on before the last reflector went, and said why.
+	writes := c.meshWrites(e)
+	require.NotEmpty(c.t, writes, "the mesh came back")
+	c.t.Logf("    mesh: %s, the last one went at %s", writes[0], last.Format("15:04:05.000"))
+	require.True(c.t, writes[0].Time.Before(last), "the mesh came on at %s, after the last one went at %s", writes[0].Time, last)
+	c.requireMesh(true)
+	c.requireEvents(e, []string{"MeshRestored", "only 1 route reflectors serve, at least 2 should: the mesh takes over until they are back"})
 	c.requireLostNothing(e, going...)
 }
 

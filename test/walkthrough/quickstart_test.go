@@ -48,7 +48,13 @@ func TestQuickStartOnClassic(t *testing.T) {
 func walkQuickStart(t *testing.T, o site.Options) {
 	t.Helper()
 	ctx, s := site.ForTest(t, o)
-	pullSecret(t, ctx, s)
+	// What IKS itself puts into the namespace default.
+	_, err := s.Lab.Kube().CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "all-icr-io", Namespace: "default"},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	runtime := s.StartRuntime()
 	before, begun := bgpConfiguration(t, ctx, s), time.Now()
 	w := newWalker(t, s)
@@ -100,17 +106,6 @@ func requireDeployedManagerDidIt(t *testing.T, s *site.Site, since time.Time) {
 	require.NotEmpty(t, by)
 	require.Len(t, by, 1, "%v", by)
 	require.Contains(t, by, site.User())
-}
-
-// pullSecret is what IKS itself puts into the namespace default.
-func pullSecret(t *testing.T, ctx context.Context, s *site.Site) { //nolint:revive // t comes first in tests
-	t.Helper()
-	_, err := s.Lab.Kube().CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "all-icr-io", Namespace: "default"},
-		Type:       corev1.SecretTypeDockerConfigJson,
-		Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
 }
 
 // requireNothingLost checks every pair of workers.
