@@ -240,7 +240,8 @@ func newEnvironment(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool))
 		recorder: events.NewFakeRecorder(1000),
 		clock:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
-	object := defaultObject()
+	object := crd.Default()
+	object.Generation, object.Finalizers = 1, []string{v1alpha1.Finalizer}
 	for _, f := range change {
 		f(object)
 	}
@@ -386,12 +387,6 @@ func (e *environment) delete() {
 func (e *environment) gone() bool {
 	err := e.client.Get(e.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, &v1alpha1.RouteReflectorPool{})
 	return client.IgnoreNotFound(err) == nil && err != nil
-}
-
-func defaultObject() *v1alpha1.RouteReflectorPool {
-	object := crd.Default()
-	object.Generation, object.Finalizers = 1, []string{v1alpha1.Finalizer}
-	return object
 }
 
 func inMode(of v1alpha1.Mode) func(*v1alpha1.RouteReflectorPool) {

@@ -46,14 +46,6 @@ func predict(t *testing.T, s *site.Site, mode string) prediction {
 	return out
 }
 
-// requireNothingToDo: at rest a plan is empty, and has no doubts.
-func requireNothingToDo(t *testing.T, s *site.Site) {
-	t.Helper()
-	got := cli.Ask(t, plancmd.New, "plan", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
-	require.Zero(t, got.Code, got.Out)
-	require.Contains(t, got.Out, "√ There is nothing to do.")
-}
-
 // writes are all that is written, each with its step and its reason. What one step
 // writes about several nodes for one reason is in order of the nodes' names.
 func (p prediction) writes(rename *strings.Replacer) []string {

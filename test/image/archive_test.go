@@ -53,13 +53,6 @@ type contents struct {
 // archive is the folder of an OCI layout. It is read here from the specification, and not with what has written it.
 type archive string
 
-func readArchive(t *testing.T, path string) archive {
-	t.Helper()
-	dir := t.TempDir()
-	tar(t, "-xf", path, "-C", dir)
-	return archive(dir)
-}
-
 func (a archive) path(d descriptor) string {
 	return filepath.Join(string(a), "blobs", strings.Replace(d.Digest, ":", "/", 1))
 }

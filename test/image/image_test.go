@@ -52,7 +52,9 @@ func made(t *testing.T) archive {
 	if path == "" {
 		t.Skip("needs the image, which takes minutes to compile: make image-check")
 	}
-	return readArchive(t, path)
+	dir := t.TempDir()
+	tar(t, "-xf", path, "-C", dir)
+	return archive(dir)
 }
 
 // unpacked is the image for this machine in a folder.
@@ -95,8 +97,22 @@ func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
 		}
 		if i == 0 {
 			requirePowerless(t, run, b)
-			requireLeads(t, c)
-			requireMetrics(t, "https://"+ports["metrics"]+"/metrics", c.token(t, scraper))
+			// The token and the rights do.
+			require.Eventually(t, func() bool {
+				leader, err := c.leader(t.Context())
+				return err == nil && strings.HasPrefix(leader, hostname)
+			}, patience, 50*time.Millisecond)
+			// The metrics answer, to those only who may read them.
+			metrics := "https://" + ports["metrics"] + "/metrics"
+			var code int
+			require.Eventually(t, func() bool { // it makes its certificate while the rest is ready
+				code, _ = get(t, metrics, "")
+				return code != 0
+			}, patience, 20*time.Millisecond)
+			require.Equal(t, http.StatusUnauthorized, code)
+			code, body := get(t, metrics, c.token(t, scraper))
+			require.Equal(t, http.StatusOK, code)
+			require.Contains(t, body, "\nrrpool_")
 		}
 		requireEnds(t, run, grace)
 		require.NotContains(t, textOf(t, log), syscall.EROFS.Error(), "it tried to write")
@@ -174,29 +190,6 @@ func requirePowerless(t *testing.T, run *controlplane.Process, b *box) {
 	require.Equal(t, "1", status["NoNewPrivs"])
 	require.True(t, strings.HasSuffix(status["NSpid"], " 1"), "%s: it is the first process of its own", status["NSpid"])
 	require.Equal(t, "manager", status["Name"])
-}
-
-// requireLeads: the token and the rights do.
-func requireLeads(t *testing.T, c *cluster) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		leader, err := c.leader(t.Context())
-		return err == nil && strings.HasPrefix(leader, hostname)
-	}, patience, 50*time.Millisecond)
-}
-
-// requireMetrics: they answer, to those only who may read them.
-func requireMetrics(t *testing.T, url, token string) {
-	t.Helper()
-	var code int
-	require.Eventually(t, func() bool { // it makes its certificate while the rest is ready
-		code, _ = get(t, url, "")
-		return code != 0
-	}, patience, 20*time.Millisecond)
-	require.Equal(t, http.StatusUnauthorized, code)
-	code, body := get(t, url, token)
-	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, body, "\nrrpool_")
 }
 
 // requireEnds: as the kubelet ends it, in the time that the Deployment gives it.

@@ -51,7 +51,19 @@ func TestBackByHand(t *testing.T) {
 	require.Equal(t, before, bgpConfiguration(t, ctx, s))
 	requireNothingLost(t, s)
 
-	requireMisspellingsFail(t, s, blocks)
+	// A word in a block is wrong.
+	for right, wrong := range map[string]string{
+		"--replicas=": "--replica=", "calicoctl get": "calicoctl gte", "bgppeers.crd.": "bgppers.crd.",
+		`"nodeToNodeMeshEnabled":true'`: `"nodeToNodeMeshEnable":true'`, "kind: CalicoNodeStatus": "kind: CalicoNodeState",
+	} {
+		w := newWalker(t, s)
+		b := blockWith(t, blocks, right)
+		// The words that stand where an earlier block would have said something.
+		early := Block{Text: blocks[0].Text + "password= restart= note= proven=yes\n"}
+		require.NoError(t, w.typed(t.Context(), early))
+		b.Text = strings.Replace(b.Text, right, wrong, 1)
+		require.Error(t, w.typed(t.Context(), b), wrong)
+	}
 	// Where the BGPConfiguration cannot be read, that is not taken for one that is not there.
 	step := blockWith(t, blocks, meshStep)
 	require.Error(t, newWalker(t, s).typed(t.Context(), Block{Text: "export KUBECONFIG=/nonexistent\n" + step.Text}))
@@ -97,23 +109,6 @@ func cordoned(t *testing.T, ctx context.Context, s *site.Site) []string { //noli
 		}
 	}
 	return names
-}
-
-// requireMisspellingsFail types blocks in which a word is wrong.
-func requireMisspellingsFail(t *testing.T, s *site.Site, blocks []Block) {
-	t.Helper()
-	for right, wrong := range map[string]string{
-		"--replicas=": "--replica=", "calicoctl get": "calicoctl gte", "bgppeers.crd.": "bgppers.crd.",
-		`"nodeToNodeMeshEnabled":true'`: `"nodeToNodeMeshEnable":true'`, "kind: CalicoNodeStatus": "kind: CalicoNodeState",
-	} {
-		w := newWalker(t, s)
-		b := blockWith(t, blocks, right)
-		// The words that stand where an earlier block would have said something.
-		early := Block{Text: blocks[0].Text + "password= restart= note= proven=yes\n"}
-		require.NoError(t, w.typed(t.Context(), early))
-		b.Text = strings.Replace(b.Text, right, wrong, 1)
-		require.Error(t, w.typed(t.Context(), b), wrong)
-	}
 }
 
 // A cluster that never had settings for BGP has none afterwards.

@@ -57,7 +57,12 @@ func TestOperations(t *testing.T) {
 	o.doing("Upgrade rrpool")
 	undisturbed := o.requireUndisturbed()
 	replaced := o.requireReplaced()
-	o.newTag("v0.1.0", "v0.2.0")
+	// What a person does to their own kustomization for a new version.
+	path := filepath.Join(o.dir, "repository", "mycluster", "kustomization.yaml")
+	content, err := os.ReadFile(path)
+	require.NoError(o, err)
+	require.Contains(o, string(content), "newTag: "+"v0.1.0")
+	o.write("mycluster/kustomization.yaml", strings.Replace(string(content), "newTag: "+"v0.1.0", "newTag: "+"v0.2.0", 1))
 	o.follow("Upgrade rrpool", "kubectl apply -k")
 	replaced("v0.2.0")
 	o.follow("Upgrade rrpool", "rrpool plan")
@@ -181,16 +186,6 @@ func (o *operator) requireMistakesFail() {
 		b.Text = o.page[0].Text + strings.Replace(b.Text, right, wrong, 1)
 		require.Error(o, newWalker(o.T, o.site).typed(o.ctx, b), wrong)
 	}
-}
-
-// newTag is what a person does to their own kustomization for a new version.
-func (o *operator) newTag(from, to string) {
-	o.Helper()
-	path := filepath.Join(o.dir, "repository", "mycluster", "kustomization.yaml")
-	content, err := os.ReadFile(path)
-	require.NoError(o, err)
-	require.Contains(o, string(content), "newTag: "+from)
-	o.write("mycluster/kustomization.yaml", strings.Replace(string(content), "newTag: "+from, "newTag: "+to, 1))
 }
 
 // write is a file that the page expects to be there.

@@ -95,17 +95,10 @@ func TestFailuresToWrite(t *testing.T) {
 // stamps are what the Makefile, the Dockerfile and the release have the linker write: a name that is wrong would stamp nothing.
 const stamps = "-X github.com/rrpool/rrpool/cmd/version.release=v1.2.3 -X github.com/rrpool/rrpool/cmd/version.commit=cafe -X github.com/rrpool/rrpool/cmd/version.date=today"
 
-// program builds the program once for the tests that need a process.
-func program(t *testing.T) string {
-	t.Helper()
+func TestAsAProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubectl-rrpool")
 	out, err := exec.Command("go", "build", "-ldflags", stamps, "-o", path, "..").CombinedOutput()
 	require.NoError(t, err, string(out))
-	return path
-}
-
-func TestAsAProcess(t *testing.T) {
-	path := program(t)
 	t.Run("the reader has gone", func(t *testing.T) {
 		read, write, err := os.Pipe()
 		require.NoError(t, err)

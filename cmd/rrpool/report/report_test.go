@@ -20,14 +20,6 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-// readerOf is a reader of a cluster that the handler plays.
-func readerOf(t *testing.T, handler http.Handler) *reader {
-	t.Helper()
-	r, err := newReader(cli.Connect(t, handler), "rrpool-system", cli.Now)
-	require.NoError(t, err)
-	return r
-}
-
 func TestTheReport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.tar.gz")
 	got := ask(t, "--output-file", path, "--kubeconfig", cli.Serve(t, world()))
@@ -99,7 +91,8 @@ func TestTheReport(t *testing.T) {
 func TestNoSecretIsInTheArchive(t *testing.T) {
 	a := world()
 	served := &record{}
-	r := readerOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.ServeHTTP(recording{w, served}, r) }))
+	r, err := newReader(cli.Connect(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.ServeHTTP(recording{w, served}, r) })), "rrpool-system", cli.Now)
+	require.NoError(t, err)
 	content, err := r.archive(t.Context(), "report")
 	require.NoError(t, err)
 	_, _, text := unpack(t, content)
