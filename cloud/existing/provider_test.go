@@ -128,7 +128,7 @@ func TestWhatIsAwaited(t *testing.T) {
 
 // away: NotReady, but not for long.
 func (s *store) away(name string) {
-	since := s.now().Add(-grace / 2)
+	since := s.clock.Now().Add(-grace / 2)
 	s.edit(name, func(n *plan.Node) { n.Ready, n.ReadyChanged = false, since })
 }
 

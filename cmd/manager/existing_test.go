@@ -57,20 +57,3 @@ func fakeKubelet(ctx context.Context, admin client.Client) {
 		}
 	}
 }
-
-// requireNothingLeft: the nodes are as they were, and of ours there is nothing.
-func requireNothingLeft(t *testing.T, admin client.Client) {
-	t.Helper()
-	var nodes corev1.NodeList
-	require.NoError(t, admin.List(t.Context(), &nodes))
-	for _, n := range nodes.Items {
-		require.Equal(t, map[string]string{corev1.LabelTopologyZone: n.Labels[corev1.LabelTopologyZone]}, n.Labels, n.Name)
-		require.Equal(t, map[string]string{ipv4Annotation: n.Name + "/24"}, n.Annotations, n.Name)
-		require.False(t, n.Spec.Unschedulable, n.Name)
-	}
-	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus", "BGPConfiguration"} {
-		left, err := written(t.Context(), admin, kind)
-		require.NoError(t, err)
-		require.Empty(t, left, "%s: nothing is left behind", kind)
-	}
-}

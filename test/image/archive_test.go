@@ -152,7 +152,24 @@ func requireLicences(t *testing.T, root string, built *debug.BuildInfo) {
 	t.Helper()
 	require.Equal(t, textOf(t, "../../LICENSE"), textOf(t, filepath.Join(root, "licenses", "LICENSE")))
 	notices := textOf(t, filepath.Join(root, "licenses", "NOTICES.txt"))
-	texts := licencesOf(t, built)
+	arguments := []string{"list", "-m", "-f", "{{.Dir}}"}
+	for _, m := range built.Deps {
+		arguments = append(arguments, m.Path)
+	}
+	folders, err := exec.CommandContext(t.Context(), "go", arguments...).Output()
+	require.NoError(t, err)
+	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	texts := map[string]string{}
+	for _, folder := range append(strings.Fields(string(folders)), strings.TrimSpace(string(goroot))) {
+		entries, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		for _, e := range entries {
+			if licenceFile.MatchString(e.Name()) {
+				texts[filepath.Join(folder, e.Name())] = textOf(t, filepath.Join(folder, e.Name()))
+			}
+		}
+	}
 	require.GreaterOrEqual(t, len(texts), len(built.Deps), "all modules but one have a file with their licence, and Go has one")
 	missing := func(notices string) []string {
 		var out []string
@@ -171,30 +188,6 @@ func requireLicences(t *testing.T, root string, built *debug.BuildInfo) {
 	for _, m := range built.Deps {
 		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(m.Path)+`(/.*)?$`, notices, "each module that is linked is named")
 	}
-}
-
-// licencesOf are the licences and notices of Go and of the modules that are linked, by their files.
-func licencesOf(t *testing.T, built *debug.BuildInfo) map[string]string {
-	t.Helper()
-	arguments := []string{"list", "-m", "-f", "{{.Dir}}"}
-	for _, m := range built.Deps {
-		arguments = append(arguments, m.Path)
-	}
-	folders, err := exec.CommandContext(t.Context(), "go", arguments...).Output()
-	require.NoError(t, err)
-	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	require.NoError(t, err)
-	out := map[string]string{}
-	for _, folder := range append(strings.Fields(string(folders)), strings.TrimSpace(string(goroot))) {
-		entries, err := os.ReadDir(folder)
-		require.NoError(t, err)
-		for _, e := range entries {
-			if licenceFile.MatchString(e.Name()) {
-				out[filepath.Join(folder, e.Name())] = textOf(t, filepath.Join(folder, e.Name()))
-			}
-		}
-	}
-	return out
 }
 
 func textOf(t *testing.T, path string) string {

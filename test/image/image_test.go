@@ -212,9 +212,18 @@ const (
 	rootsFile = "etc/ssl/certs/ca-certificates.crt" // where Go looks first
 )
 
-// wish creates a pool on IBM Cloud, with what the user and IKS put there.
-func wish(t *testing.T, c *cluster) (client.Client, *v1alpha1.RouteReflectorPool) {
-	t.Helper()
+// The manager believes the cloud when the image's certificates vouch for it, and does not give its API key to another.
+func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
+	image, root := unpacked(t)
+	c := install(t)
+	manager := c.container(t)
+	cloud := iksserver.New(iksserver.Config{APIKeys: []string{apiKey}})
+	cloud.AddCluster(iksserver.Cluster{ID: clusterID, Name: "test", Provider: iksserver.VPC, VPCID: "r006-test"})
+	web := httptest.NewUnstartedServer(cloud)
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // that a client hangs up is what we want
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	// A pool on IBM Cloud, with what the user and IKS put there.
 	require.NoError(t, v1alpha1.AddToScheme(scheme.Scheme))
 	admin, err := client.New(c.plane.AdminConfig(), client.Options{Scheme: scheme.Scheme})
 	require.NoError(t, err)
@@ -234,21 +243,6 @@ func wish(t *testing.T, c *cluster) (client.Client, *v1alpha1.RouteReflectorPool
 			require.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), o)))
 		})
 	}
-	return admin, pool
-}
-
-// The manager believes the cloud when the image's certificates vouch for it, and does not give its API key to another.
-func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
-	image, root := unpacked(t)
-	c := install(t)
-	manager := c.container(t)
-	cloud := iksserver.New(iksserver.Config{APIKeys: []string{apiKey}})
-	cloud.AddCluster(iksserver.Cluster{ID: clusterID, Name: "test", Provider: iksserver.VPC, VPCID: "r006-test"})
-	web := httptest.NewUnstartedServer(cloud)
-	web.Config.ErrorLog = log.New(io.Discard, "", 0) // that a client hangs up is what we want
-	web.StartTLS()
-	t.Cleanup(web.Close)
-	admin, pool := wish(t, c)
 	run := func(until func() bool) {
 		env := append(c.environment(t, image, manager), "IBMCLOUD_CS_API_ENDPOINT="+web.URL, "IBMCLOUD_IAM_API_ENDPOINT="+web.URL)
 		started, _ := launch(t, newBox(t, root, c.secrets), image.command(manager), env)

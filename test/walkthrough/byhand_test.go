@@ -86,7 +86,13 @@ func TestBackByHand(t *testing.T) {
 	require.Error(t, newWalker(t, s).typed(ctx, wait), "no node is no proof")
 	requireReflected(t, ctx, s, s.Reflectors()...)
 	s.Lab.Checkpoint("role first")
-	w.walk(roleFirst(t, blocks))
+	// The role goes before the mesh is switched on. What looks, waits and asks for proof is left out.
+	const careless = "proven=yes bgp=\nspeakers() { :; }\nask() { :; }\nawait() { sleep 5; }\n"
+	w.walk([]Block{
+		blocks[0],
+		{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=0\n" + careless},
+		blockWith(t, blocks, roleStep),
+	})
 	newWalker(t, s).walk([]Block{blockWith(t, blocks, meshStep)}) // where a runbook page leads
 	require.NoError(t, s.Lab.WaitMesh(ctx))
 	// The mesh is on, with the password that it had.
@@ -141,17 +147,6 @@ func blockWith(t *testing.T, blocks []Block, words string) Block {
 	i := slices.IndexFunc(blocks, func(b Block) bool { return strings.Contains(b.Text, words) })
 	require.GreaterOrEqual(t, i, 0, "no block of the page has %s", words)
 	return blocks[i]
-}
-
-// roleFirst takes the role from the reflectors before the mesh is switched on. What looks, waits and asks for proof is left out.
-func roleFirst(t *testing.T, blocks []Block) []Block {
-	t.Helper()
-	const careless = "proven=yes bgp=\nspeakers() { :; }\nask() { :; }\nawait() { sleep 5; }\n"
-	return []Block{
-		blocks[0],
-		{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=0\n" + careless},
-		blockWith(t, blocks, roleStep),
-	}
 }
 
 // pretendFelix is a process of that name. calicoctl node status says nothing of BIRD, which is real here, where there is no Felix,

@@ -158,31 +158,7 @@ func TestExistingNodes(t *testing.T) {
 func TestKind(t *testing.T) {
 	skipWalk(t)
 	lab.SkipLong(t)
-	ctx, s := site.ForTest(t, site.Options{Nodes: kindNodes(t), Bare: true})
-	s.StartRuntime()
-	w := newWalker(t, s)
-	w.after["rrpool migrate"] = func() {
-		current, err := s.CurrentReflectors(ctx)
-		require.NoError(t, err)
-		requireReflected(t, ctx, s, current...)
-	}
-	w.after["rrpool rollback"] = func() { requireMeshed(t, ctx, s) }
-	w.after["kubectl delete -k"] = func() {
-		_, err := s.Pool(ctx)
-		require.Error(t, err, "the CRD is gone")
-	}
-	w.walk(blocksOf(t, "docs/kind.md",
-		"make build", "kind create cluster --config config/overlays/kind/cluster.yaml",
-		"kubectl create -f https://raw.githubusercontent.com/projectcalico/calico/v3.31.0/manifests/operator-crds.yaml",
-		"kubectl --namespace calico-system exec daemonset/calico-node --container calico-node -- birdcl -s /var/run/calico/bird.ctl show protocols",
-		"kubectl apply -f - <<'YAML'", "docker build --tag rrpool-manager:dev .", "docker stop rrpool-worker3", "docker start rrpool-worker3",
-		"kind delete cluster --name rrpool"))
-	requireNothingLost(t, s)
-}
-
-// kindNodes are named as kind names them.
-func kindNodes(t *testing.T) []lab.NodeSpec {
-	t.Helper()
+	// The nodes are named as kind names them.
 	text, err := os.ReadFile("../../config/overlays/kind/cluster.yaml")
 	require.NoError(t, err)
 	var cluster struct {
@@ -205,7 +181,26 @@ func kindNodes(t *testing.T) []lab.NodeSpec {
 		}
 		specs = append(specs, spec)
 	}
-	return specs
+	ctx, s := site.ForTest(t, site.Options{Nodes: specs, Bare: true})
+	s.StartRuntime()
+	w := newWalker(t, s)
+	w.after["rrpool migrate"] = func() {
+		current, err := s.CurrentReflectors(ctx)
+		require.NoError(t, err)
+		requireReflected(t, ctx, s, current...)
+	}
+	w.after["rrpool rollback"] = func() { requireMeshed(t, ctx, s) }
+	w.after["kubectl delete -k"] = func() {
+		_, err := s.Pool(ctx)
+		require.Error(t, err, "the CRD is gone")
+	}
+	w.walk(blocksOf(t, "docs/kind.md",
+		"make build", "kind create cluster --config config/overlays/kind/cluster.yaml",
+		"kubectl create -f https://raw.githubusercontent.com/projectcalico/calico/v3.31.0/manifests/operator-crds.yaml",
+		"kubectl --namespace calico-system exec daemonset/calico-node --container calico-node -- birdcl -s /var/run/calico/bird.ctl show protocols",
+		"kubectl apply -f - <<'YAML'", "docker build --tag rrpool-manager:dev .", "docker stop rrpool-worker3", "docker start rrpool-worker3",
+		"kind delete cluster --name rrpool"))
+	requireNothingLost(t, s)
 }
 
 func controlPlaneTaint() []corev1.Taint {

@@ -170,9 +170,7 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		for _, bad := range []string{"--no-such-flag", "no-such-argument"} {
 			got := ask(t, cmd.Name(), bad)
-			require.Equal(t, 1, got.Code, cmd.Name())
-			require.Empty(t, got.Out)
-			cli.RequireSentence(t, got.Err)
+			cli.RequireRefused(t, got)
 		}
 	}
 }
@@ -230,8 +228,6 @@ func TestEveryCommandWithoutACluster(t *testing.T) {
 func TestEveryCommandWithoutItsFile(t *testing.T) {
 	for _, command := range [][]string{{"check"}, {"plan"}, {"migrate", "--yes"}, {"topology", "--nodes", "9"}, {"simulate", "--nodes", "9"}} {
 		got := ask(t, append(command, "-f", "/nonexistent")...)
-		require.Equal(t, 1, got.Code)
-		require.Empty(t, got.Out)
-		cli.RequireSentence(t, got.Err, "--filename", `"/nonexistent"`, "no such file", "give the name of a file")
+		cli.RequireRefused(t, got, "--filename", `"/nonexistent"`, "no such file", "give the name of a file")
 	}
 }
