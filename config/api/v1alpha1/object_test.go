@@ -208,26 +208,3 @@ func TestThePoolsIdentityIsFixedOnlyWhileAPoolExists(t *testing.T) {
 		})
 	}
 }
-
-func TestAPoolThatIsGoneFreesItsIdentity(t *testing.T) {
-	c := admin(t)
-	pool := created(t, c, object(t, `{}`))
-	for _, exists := range []string{"route-reflectors", ""} {
-		pool.Status.Pool = exists
-		require.NoError(t, c.Status().Update(t.Context(), pool))
-	}
-	pool.Spec.Provider.IKS.PoolName = "other"
-	require.NoError(t, c.Update(t.Context(), pool))
-}
-
-// A status with zero times and empty structs must be acceptable to the schema,
-// because that is what the controller's first report looks like.
-func TestAnEmptyStatusCanBeWritten(t *testing.T) {
-	c := admin(t)
-	pool := created(t, c, object(t, `{}`))
-	before := pool.DeepCopy()
-	pool.Status = v1alpha1.RouteReflectorPoolStatus{Provider: "iks"}
-	require.NoError(t, c.Status().Patch(t.Context(), pool, client.MergeFrom(before)))
-	require.NoError(t, c.Status().Update(t.Context(), pool))
-	require.Equal(t, "iks", pool.Status.Provider)
-}
