@@ -82,10 +82,6 @@ func (s *store) config() existing.Config {
 	}
 }
 
-func (s *store) provider(cfg existing.Config) *existing.Provider {
-	return existing.New(cfg)
-}
-
 func (s *store) List(ctx context.Context) ([]plan.Node, error) {
 	if err := s.answer(ctx, &s.reads); err != nil {
 		return nil, err
@@ -196,16 +192,13 @@ func (s *store) Nodes() []string {
 	return slices.Sorted(maps.Keys(s.nodes))
 }
 
-func (s *store) Mutations() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changes
-}
+func (s *store) Mutations() int { return s.read(&s.changes) }
+func (s *store) Requests() int  { return s.read(&s.reads) + s.read(&s.writes) }
 
-func (s *store) Requests() int {
+func (s *store) read(n *int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reads + s.writes
+	return *n
 }
 
 // Break lets a node be NotReady for longer than the grace.

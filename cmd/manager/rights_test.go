@@ -101,66 +101,61 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 	for _, group := range []string{calico.GroupV1.Group, calico.GroupV3.Group} {
 		t.Run(group, func(t *testing.T) {
 			t.Parallel()
-			everyRightIsNeeded(t, group)
+			m := newMinimalRights(t, group)
+			m.start()
+
+			m.Log("on nodes that are there")
+			m.object.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
+			m.object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+			pod := calicoNode(t, m.admin, "10.1.0.1", corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "calico-config"}, Key: "calico_backend",
+			}}})
+			require.NoError(t, m.admin.Create(t.Context(), m.object))
+			m.until("calico-node's ConfigMap may be read", func() bool { return m.given[right{"kube-system", "", "configmaps", "calico-config", "get"}] })
+			require.NoError(t, m.admin.Delete(t.Context(), pod)) // the other nodes have no such pod, and never will
+			m.until("Steady", m.steady)
+			require.Len(t, m.object.Status.Reflectors, 3)
+			peers, err := written(m.Context(), m.admin, "BGPPeer")
+			require.NoError(m, err)
+			require.NotEmpty(m, peers)
+			require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
+			require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
+			m.until("the BGPPeer is put right", m.repaired)
+			m.peer()
+			m.leave()
+			// The nodes are as they were, and of ours there is nothing.
+			var nodes corev1.NodeList
+			require.NoError(t, m.admin.List(t.Context(), &nodes))
+			for _, n := range nodes.Items {
+				require.Equal(t, map[string]string{corev1.LabelTopologyZone: n.Labels[corev1.LabelTopologyZone]}, n.Labels, n.Name)
+				require.Equal(t, map[string]string{ipv4Annotation: n.Name + "/24"}, n.Annotations, n.Name)
+				require.False(t, n.Spec.Unschedulable, n.Name)
+			}
+			for _, kind := range []string{"BGPPeer", "CalicoNodeStatus", "BGPConfiguration"} {
+				left, err := written(t.Context(), m.admin, kind)
+				require.NoError(t, err)
+				require.Empty(t, left, "%s: nothing is left behind", kind)
+			}
+
+			m.Log("on IBM Cloud")
+			m.object = &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+			m.object.Spec.Provider.Type = v1alpha1.ProviderIKS
+			m.object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
+			require.NoError(t, m.admin.Create(t.Context(), m.object))
+			m.until("Steady", m.steady)
+			m.leave()
+			m.until("the metrics are read", func() bool { return m.read })
+			m.repeat()
+
+			var unneeded []string
+			for _, r := range m.all {
+				if !m.given[r] {
+					unneeded = append(unneeded, r.String())
+				}
+			}
+			require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/*/setup.go")
 		})
 	}
-}
-
-func everyRightIsNeeded(t *testing.T, group string) {
-	t.Helper()
-	m := newMinimalRights(t, group)
-	m.start()
-
-	m.Log("on nodes that are there")
-	m.object.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
-	m.object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
-	pod := calicoNode(t, m.admin, "10.1.0.1", corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "calico-config"}, Key: "calico_backend",
-	}}})
-	require.NoError(t, m.admin.Create(t.Context(), m.object))
-	m.until("calico-node's ConfigMap may be read", func() bool { return m.given[right{"kube-system", "", "configmaps", "calico-config", "get"}] })
-	require.NoError(t, m.admin.Delete(t.Context(), pod)) // the other nodes have no such pod, and never will
-	m.until("Steady", m.steady)
-	require.Len(t, m.object.Status.Reflectors, 3)
-	peers, err := written(m.Context(), m.admin, "BGPPeer")
-	require.NoError(m, err)
-	require.NotEmpty(m, peers)
-	require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
-	require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
-	m.until("the BGPPeer is put right", m.repaired)
-	m.peer()
-	m.leave()
-	// The nodes are as they were, and of ours there is nothing.
-	var nodes corev1.NodeList
-	require.NoError(t, m.admin.List(t.Context(), &nodes))
-	for _, n := range nodes.Items {
-		require.Equal(t, map[string]string{corev1.LabelTopologyZone: n.Labels[corev1.LabelTopologyZone]}, n.Labels, n.Name)
-		require.Equal(t, map[string]string{ipv4Annotation: n.Name + "/24"}, n.Annotations, n.Name)
-		require.False(t, n.Spec.Unschedulable, n.Name)
-	}
-	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus", "BGPConfiguration"} {
-		left, err := written(t.Context(), m.admin, kind)
-		require.NoError(t, err)
-		require.Empty(t, left, "%s: nothing is left behind", kind)
-	}
-
-	m.Log("on IBM Cloud")
-	m.object = &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
-	m.object.Spec.Provider.Type = v1alpha1.ProviderIKS
-	m.object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
-	require.NoError(t, m.admin.Create(t.Context(), m.object))
-	m.until("Steady", m.steady)
-	m.leave()
-	m.until("the metrics are read", func() bool { return m.read })
-	m.repeat()
-
-	var unneeded []string
-	for _, r := range m.all {
-		if !m.given[r] {
-			unneeded = append(unneeded, r.String())
-		}
-	}
-	require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/*/setup.go")
 }
 
 // newMinimalRights has a cluster on IBM Cloud whose nodes run pods, and a manager that may do nothing.

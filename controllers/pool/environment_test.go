@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -358,13 +359,9 @@ func (e *environment) edit(change func(*v1alpha1.RouteReflectorPool)) {
 
 func (e *environment) condition(kind string) metav1.Condition {
 	e.Helper()
-	for _, c := range e.object().Status.Conditions {
-		if c.Type == kind {
-			return c
-		}
-	}
-	require.Fail(e, "no condition", kind)
-	return metav1.Condition{}
+	found := meta.FindStatusCondition(e.object().Status.Conditions, kind)
+	require.NotNil(e, found, kind)
+	return *found
 }
 
 // expect holds a condition to "Type Status Reason".

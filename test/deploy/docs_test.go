@@ -58,8 +58,6 @@ func TestEveryObjectOfAPageIsAccepted(t *testing.T) {
 	require.Empty(t, c.warnings.all())
 }
 
-var patch = regexp.MustCompile(`kubectl patch rrp default --type=merge -p '(\{.*?\})'`)
-
 func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
 	c, _ := deployed(t)
 	sample := read(t, samples[kindOverlay])[0]
@@ -72,7 +70,7 @@ func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
 		return err
 	}
 	for _, name := range pages {
-		found := patch.FindAllStringSubmatch(text(t, path(name)), -1)
+		found := regexp.MustCompile(`kubectl patch rrp default --type=merge -p '(\{.*?\})'`).FindAllStringSubmatch(text(t, path(name)), -1)
 		require.NotEmpty(t, found, name)
 		for _, match := range found {
 			require.NoError(t, try(match[1]), "%s: %s", name, match[1])
@@ -82,14 +80,12 @@ func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
 	require.Error(t, try(`{"spec":{"modes":"FullMesh"}}`))
 }
 
-var field = regexp.MustCompile("`((?:spec|status)\\.[\\w.]+)")
-
 func TestEveryFieldThatAPageNamesExists(t *testing.T) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text(t, path("config/crd/rrpool.io_routereflectorpools.yaml"))), &crd))
 	schema := *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, name := range explained {
-		found := field.FindAllStringSubmatch(text(t, path(name)), -1)
+		found := regexp.MustCompile("`((?:spec|status)\\.[\\w.]+)").FindAllStringSubmatch(text(t, path(name)), -1)
 		require.NotEmpty(t, found, name)
 		for _, match := range found {
 			// Of a node, and of Calico's Installation.
@@ -113,8 +109,6 @@ func has(schema apiextensionsv1.JSONSchemaProps, names []string) bool {
 	return ok && has(next, names[1:])
 }
 
-var key = regexp.MustCompile(`\brrpool\.io/[a-z][a-z0-9-]*`)
-
 // Keys that are said to be written are spelled as the code spells them.
 func TestEveryKeyThatAPageNamesIsInTheCode(t *testing.T) {
 	var code strings.Builder
@@ -132,7 +126,7 @@ func TestEveryKeyThatAPageNamesIsInTheCode(t *testing.T) {
 		return strings.Contains(code.String(), `"`+key+`"`) || strings.Contains(code.String(), "default="+key+"\n")
 	}
 	for _, name := range explained {
-		for _, found := range key.FindAllString(text(t, path(name)), -1) {
+		for _, found := range regexp.MustCompile(`\brrpool\.io/[a-z][a-z0-9-]*`).FindAllString(text(t, path(name)), -1) {
 			require.True(t, quoted(found) || found == "rrpool.io/v1alpha1", "%s: %s", name, found)
 		}
 	}

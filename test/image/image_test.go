@@ -96,7 +96,22 @@ func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
 			best = took
 		}
 		if i == 0 {
-			requirePowerless(t, run, b)
+			// The kernel says who it is, and that it may do nothing.
+			status := status(t, run.Pid())
+			id := func(id int) string { return strings.TrimSpace(strings.Repeat(strconv.Itoa(id)+" ", 4)) }
+			sets := []string{"CapInh", "CapPrm", "CapEff", "CapAmb"}
+			if b.asRoot {
+				require.Equal(t, id(b.uid), status["Uid"])
+				require.Equal(t, id(b.gid), status["Gid"])
+				require.Empty(t, status["Groups"])
+				sets = append(sets, "CapBnd") // a user namespace begins with all
+			}
+			for _, set := range sets {
+				require.Equal(t, "0000000000000000", status[set], set)
+			}
+			require.Equal(t, "1", status["NoNewPrivs"])
+			require.True(t, strings.HasSuffix(status["NSpid"], " 1"), "%s: it is the first process of its own", status["NSpid"])
+			require.Equal(t, "manager", status["Name"])
 			// The token and the rights do.
 			require.Eventually(t, func() bool {
 				leader, err := c.leader(t.Context())
@@ -170,26 +185,6 @@ func get(t *testing.T, url, token string) (int, string) {
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	return response.StatusCode, string(body)
-}
-
-// requirePowerless: the kernel says who it is, and that it may do nothing.
-func requirePowerless(t *testing.T, run *controlplane.Process, b *box) {
-	t.Helper()
-	status := status(t, run.Pid())
-	id := func(id int) string { return strings.TrimSpace(strings.Repeat(strconv.Itoa(id)+" ", 4)) }
-	sets := []string{"CapInh", "CapPrm", "CapEff", "CapAmb"}
-	if b.asRoot {
-		require.Equal(t, id(b.uid), status["Uid"])
-		require.Equal(t, id(b.gid), status["Gid"])
-		require.Empty(t, status["Groups"])
-		sets = append(sets, "CapBnd") // a user namespace begins with all
-	}
-	for _, set := range sets {
-		require.Equal(t, "0000000000000000", status[set], set)
-	}
-	require.Equal(t, "1", status["NoNewPrivs"])
-	require.True(t, strings.HasSuffix(status["NSpid"], " 1"), "%s: it is the first process of its own", status["NSpid"])
-	require.Equal(t, "manager", status["Name"])
 }
 
 // requireEnds: as the kubelet ends it, in the time that the Deployment gives it.

@@ -89,10 +89,18 @@ func scenes() map[string]*api {
 		many.events = append(many.events, event(string(rune('a'+i)), time.Duration(i+1)*time.Minute, "Normal", "PeerWritten", "write BGPPeer rrpool-clients"))
 	}
 	many.events[3].Series = &eventsv1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(cli.Now)}
+	onMesh := ordering()
+	onMesh.pool.Spec.Mode = v1alpha1.ModeFullMesh
+	onMesh.pool.Status.Pool = ""
+	onMesh.pool.Status.Zones = nil
+	onMesh.pool.Status.Step = v1alpha1.StepStatus{Name: "Steady", Reason: "the node-to-node mesh carries 60 nodes", Since: ago(26 * time.Hour)}
+	set(onMesh.pool, "Ready", "True", "Steady", "the node-to-node mesh carries 60 nodes")
+	set(onMesh.pool, "ProviderReady", "False", "CredentialsMissing", "Secret rrpool-ibmcloud does not exist")
+	set(onMesh.pool, "Progressing", "False", "Steady", "there is nothing to do")
 	return map[string]*api{
 		"at-rest": atRest(nil), "ordering": ordering(), "degraded": degraded, "no-cloud": noCloud,
 		"paused": paused, "deleting": deleting, "timer": timer, "reflector-lost": lost, "blind": blind, "behind": behind, "manager-stopped": stopped,
-		"existing-nodes": inPlace, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh(),
+		"existing-nodes": inPlace, "price-unknown": unpriced, "many-events": many, "on-mesh": onMesh,
 		"no-pool":           {nodes: clusterOf(0), mesh: "absent"},
 		"no-pool-no-calico": {nodes: clusterOf(0)},
 		"no-rights":         atRest(nil).refusing("/namespaces/", 403, metav1.StatusReasonForbidden, "no"),
@@ -114,19 +122,6 @@ func ordering() *api {
 		set(o, "MeshDisabled", "False", "MeshOn", "the node-to-node mesh is on")
 		set(o, "Progressing", "True", "EnsurePool", reason)
 	})}
-}
-
-// onMesh is a cluster that has gone back.
-func onMesh() *api {
-	a := ordering()
-	a.pool.Spec.Mode = v1alpha1.ModeFullMesh
-	a.pool.Status.Pool = ""
-	a.pool.Status.Zones = nil
-	a.pool.Status.Step = v1alpha1.StepStatus{Name: "Steady", Reason: "the node-to-node mesh carries 60 nodes", Since: ago(26 * time.Hour)}
-	set(a.pool, "Ready", "True", "Steady", "the node-to-node mesh carries 60 nodes")
-	set(a.pool, "ProviderReady", "False", "CredentialsMissing", "Secret rrpool-ibmcloud does not exist")
-	set(a.pool, "Progressing", "False", "Steady", "there is nothing to do")
-	return a
 }
 
 // Every scene as a person reads it, in one file; on a narrow terminal all have narrow lines.
