@@ -208,14 +208,6 @@ func (a *environment) restart() {
 	}
 }
 
-// twoAlive replaces managers as a Deployment of two does.
-func (a *environment) twoAlive() {
-	a.Helper()
-	for len(a.alive()) < 2 {
-		a.start()
-	}
-}
-
 // stopAll ends all managers, and looks into what they said.
 func (a *environment) stopAll() {
 	for _, m := range a.managers {

@@ -42,11 +42,7 @@ func TestMain(m *testing.M) {
 	if value := os.Getenv(childVariable); value != "" {
 		os.Exit(runManager(value))
 	}
-	code := m.Run()
-	if err := controlplane.StopShared(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
+	controlplane.Main(m)
 }
 
 const (

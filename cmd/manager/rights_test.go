@@ -120,7 +120,14 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 			require.NotEmpty(m, peers)
 			require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
 			require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
-			m.until("the BGPPeer is put right", m.repaired)
+			m.until("the BGPPeer is put right", func() bool {
+				peers, err := written(m.Context(), m.admin, "BGPPeer")
+				require.NoError(m, err)
+				return !slices.ContainsFunc(peers, func(p unstructured.Unstructured) bool {
+					selector, _, _ := unstructured.NestedString(p.Object, "spec", "nodeSelector")
+					return selector == "has(elsewhere)"
+				}) && m.steady()
+			})
 			m.peer()
 			m.leave()
 			// The nodes are as they were, and of ours there is nothing.
@@ -342,17 +349,6 @@ func (m *minimalRights) wake() {
 func (m *minimalRights) steady() bool {
 	require.NoError(m, m.admin.Get(m.Context(), client.ObjectKeyFromObject(m.object), m.object))
 	return m.object.Status.Step.Name == "Steady"
-}
-
-func (m *minimalRights) repaired() bool {
-	peers, err := written(m.Context(), m.admin, "BGPPeer")
-	require.NoError(m, err)
-	for _, p := range peers {
-		if selector, _, _ := unstructured.NestedString(p.Object, "spec", "nodeSelector"); selector == "has(elsewhere)" {
-			return false
-		}
-	}
-	return m.steady()
 }
 
 // peer makes a ClusterPeering, changes what is written for it as another writer does, and deletes it.

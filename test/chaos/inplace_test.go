@@ -291,9 +291,6 @@ func shutDownTogether(c *cluster) {
 	require.Less(c.t, until.Sub(decided), 5*time.Second, "the mesh carries everyone")
 }
 
-// roleLabel is what spec.bgp.nodeLabel is by default.
-const roleLabel = "rrpool.io/route-reflector"
-
 // A cluster moves from one topology to another, and reflectors come, go and fail in each. No
 // packet is lost, and the mesh is never needed in between.
 func TestTopologiesGrowShrinkAndChange(t *testing.T) {
@@ -353,7 +350,7 @@ func (c *cluster) slots() map[string]string {
 	c.t.Helper()
 	out := map[string]string{}
 	for _, n := range c.nodes() {
-		if slot, is := n.Labels[roleLabel]; is {
+		if slot, is := n.Labels["rrpool.io/route-reflector"]; is {
 			out[n.Name] = slot
 		}
 	}

@@ -126,9 +126,6 @@ func TestLayersBringFilesOnly(t *testing.T) {
 	}
 }
 
-// licenceFile is what a file with a licence or a notice is called at the top of a module.
-var licenceFile = regexp.MustCompile(`^(LICEN[CS]E|License|COPYING|NOTICE)(\.(txt|md))?$`)
-
 // Every platform of the archive has an image that keeps the rules, with a program for that platform, and the licences.
 func TestEveryPlatformHasAnImageThatKeepsTheRules(t *testing.T) {
 	a := made(t)
@@ -161,6 +158,7 @@ func requireLicences(t *testing.T, root string, built *debug.BuildInfo) {
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	require.NoError(t, err)
 	texts := map[string]string{}
+	licenceFile := regexp.MustCompile(`^(LICEN[CS]E|License|COPYING|NOTICE)(\.(txt|md))?$`) // at the top of a module
 	for _, folder := range append(strings.Fields(string(folders)), strings.TrimSpace(string(goroot))) {
 		entries, err := os.ReadDir(folder)
 		require.NoError(t, err)

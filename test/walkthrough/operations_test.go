@@ -18,19 +18,15 @@ import (
 	"github.com/rrpool/rrpool/test/e2e/site"
 )
 
-const (
-	// operations is what is done day to day.
-	operations = "docs/operations.md"
-	// nextKey is the API key that the first one is replaced by.
-	nextKey = "rrpool-e2e-next-api-key-77aa01"
-)
+// nextKey is the API key that the first one is replaced by.
+const nextKey = "rrpool-e2e-next-api-key-77aa01"
 
 // Whoever operates rrpool as the page says, from its installation as docs/install.md says to its end, gets what the page promises, and
 // loses nothing.
 func TestOperations(t *testing.T) {
 	skipWalk(t)
 	ctx, s := site.ForTest(t, site.Options{MeshPassword: "s3cret", Bare: true, Pods: true})
-	o := &operator{walker: newWalker(t, s), ctx: ctx, page: blocksOf(t, operations, `ibmcloud ks worker ls --cluster "$cluster" --worker-pool "$pool"`), done: map[int]bool{}}
+	o := &operator{walker: newWalker(t, s), ctx: ctx, page: blocksOf(t, "docs/operations.md", `ibmcloud ks worker ls --cluster "$cluster" --worker-pool "$pool"`), done: map[int]bool{}}
 	o.before, o.begun, o.objects = bgpConfiguration(t, ctx, s), time.Now(), o.inventory()
 	o.install(s.StartRuntime())
 

@@ -24,9 +24,6 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// quickStart is a newcomer's way on IKS.
-const quickStart = "docs/quickstart-iks.md"
-
 // notRunOnIKS are the blocks of the quick start that the lab has no program for.
 var notRunOnIKS = []string{
 	"make build", `docker buildx build --platform linux/amd64 --tag "$image" --push .`,
@@ -84,7 +81,7 @@ func walkQuickStart(t *testing.T, o site.Options) {
 		_, err = s.Pool(ctx)
 		require.Error(t, err, "the CRD is gone")
 	}
-	w.walk(blocksOf(t, quickStart, notRunOnIKS...))
+	w.walk(blocksOf(t, "docs/quickstart-iks.md", notRunOnIKS...))
 	requireNothingLost(t, s)
 }
 

@@ -152,26 +152,6 @@ func daemonSet(namespace string, wanted, ready int) *appsv1.DaemonSet {
 	}
 }
 
-// scenes are the clusters whose answers are kept, in every format.
-func scenes(t *testing.T) map[string]facts {
-	t.Helper()
-	kind := scene(t, nodesIn(5, ""))
-	kind.calicoNode.value.Namespace = "kube-system"
-	kind.snapshot.Cluster.Routes = plan.Routes{Pools: []plan.PoolRoutes{{CIDR: "10.244.0.0/16", Encapsulation: "not encapsulated", BIRD: true}}}
-	decide(t, &kind)
-
-	before := onCloud(t, 50)
-	before.pre = true
-	before.definition.found, before.deployment.found, before.manager = false, false, status.Manager{}
-	before.snapshot.Pool = nil
-	before.snapshot.ProviderProblem = &plan.Problem{Reason: pool.ReasonCredentialsMissing, Message: `Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist: store an IBM Cloud API key there`}
-
-	return map[string]facts{
-		"iks": onCloud(t, 50), "kind": kind, "iks-before-installation": before,
-		"broken": broken(t), "blind": blind(t),
-	}
-}
-
 // broken is a cluster in which much is wrong at once.
 func broken(t *testing.T) facts {
 	t.Helper()
@@ -238,7 +218,21 @@ var readDefinition = sync.OnceValues(func() (*apiextensionsv1.CustomResourceDefi
 // Each scene is kept once as the table that people read, and one as JSON. A narrow terminal gets narrow lines. Every warning
 // and error has a link to a section that is there, and what is right has none.
 func TestOutputs(t *testing.T) {
-	for name, f := range scenes(t) {
+	// The clusters whose answers are kept.
+	kind := scene(t, nodesIn(5, ""))
+	kind.calicoNode.value.Namespace = "kube-system"
+	kind.snapshot.Cluster.Routes = plan.Routes{Pools: []plan.PoolRoutes{{CIDR: "10.244.0.0/16", Encapsulation: "not encapsulated", BIRD: true}}}
+	decide(t, &kind)
+
+	before := onCloud(t, 50)
+	before.pre = true
+	before.definition.found, before.deployment.found, before.manager = false, false, status.Manager{}
+	before.snapshot.Pool = nil
+	before.snapshot.ProviderProblem = &plan.Problem{Reason: pool.ReasonCredentialsMissing, Message: `Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist: store an IBM Cloud API key there`}
+	for name, f := range map[string]facts{
+		"iks": onCloud(t, 50), "kind": kind, "iks-before-installation": before,
+		"broken": broken(t), "blind": blind(t),
+	} {
 		cli.Golden(t, name+".golden", shown(t, f, "table", iostreams.Streams{}))
 		got := shown(t, f, "table", iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")})
 		cli.RequireWidth(t, got, 60)

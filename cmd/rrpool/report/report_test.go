@@ -35,6 +35,7 @@ func TestTheReport(t *testing.T) {
 		require.True(t, header.ModTime.Equal(cli.Now))
 		require.Zero(t, header.Uid)
 	}
+	place := regexp.MustCompile(`http://127\.0\.0\.1:\d+`) // of the apiserver
 	for name, golden := range map[string]string{
 		"index.txt": "index.txt", "snapshot.yaml": "snapshot.yaml", "objects/nodes.yaml": "nodes.yaml", "objects/manager-deployments.yaml": "manager-deployments.yaml",
 		"objects/secrets.yaml": "secrets.yaml", "logs/rrpool-manager-a/manager.log": "manager.log",
@@ -192,6 +193,3 @@ func TestInterrupted(t *testing.T) {
 		cancel()
 	}
 }
-
-// place is where the apiserver of a test is.
-var place = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
