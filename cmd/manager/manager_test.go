@@ -66,7 +66,7 @@ func TestMigrationThereAndBack(t *testing.T) {
 	theirs["logSeverityScreen"] = "Debug"
 	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	var once sync.Once
-	between := intercept.New()
+	between := intercept.New() // another writer is faster: once, just before a change of the BGPConfiguration arrives
 	between.Rules(func(r intercept.Request) intercept.Verdict {
 		if r.Write() && r.Resource == "bgpconfigurations" {
 			once.Do(func() { writeConfig(t, admin, "Debug") })

@@ -36,7 +36,7 @@ func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
 	cluster(t, admin)
 	letRead(t, admin, "prometheus")
 	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil) // it signs itself
 	require.NoError(t, err)
 	certs := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(certs, "tls.crt"), certificate, 0o600))

@@ -89,9 +89,6 @@ type lack struct {
 	mesh  bool
 }
 
-// hold is how long a right is lacking: for several attempts.
-const hold = 300 * time.Millisecond
-
 // Every right of config/rbac is needed, and its lack is reported. The manager starts with no right at all and is
 // given one after the other: each only when the apiserver has refused a request for want of it, the manager has
 // said so by verb and resource, and nothing was removed meanwhile. What it has at the end of two migrations there
@@ -115,7 +112,7 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 			require.NoError(t, m.admin.Delete(t.Context(), pod)) // the other nodes have no such pod, and never will
 			m.until("Steady", m.steady)
 			require.Len(t, m.object.Status.Reflectors, 3)
-			peers, err := written(m.Context(), m.admin, "BGPPeer")
+			peers, err := written(m.Context(), m.admin, "BGPPeer") // ours, which another writer changes
 			require.NoError(m, err)
 			require.NotEmpty(m, peers)
 			require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
@@ -261,7 +258,7 @@ func (m *minimalRights) look() {
 	require.NotContains(m, m.running.said(), "ValidatingAdmissionPolicy", "a policy is in the way of the manager's own writes")
 	var found []right
 	for r, l := range m.lacked {
-		if time.Since(l.since) < hold || !m.reported(r) {
+		if time.Since(l.since) < 300*time.Millisecond || !m.reported(r) { // it lacks for several attempts
 			continue
 		}
 		m.requireNothingRemoved(r, l)

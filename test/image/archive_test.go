@@ -149,6 +149,7 @@ func requireLicences(t *testing.T, root string, built *debug.BuildInfo) {
 	t.Helper()
 	require.Equal(t, textOf(t, "../../LICENSE"), textOf(t, filepath.Join(root, "licenses", "LICENSE")))
 	notices := textOf(t, filepath.Join(root, "licenses", "NOTICES.txt"))
+	// The licences and notices of Go and of the modules that are linked, by their files.
 	arguments := []string{"list", "-m", "-f", "{{.Dir}}"}
 	for _, m := range built.Deps {
 		arguments = append(arguments, m.Path)

@@ -49,6 +49,7 @@ func FuzzHostileNode(f *testing.F) {
 	f.Add(uint8(1), "", "", "", "zone-2", "rack-zone-1", false)
 	f.Add(uint8(5), "true", "0.0.0.0", "a\"b", "zone\"1", "x\" || all()", true)
 	f.Fuzz(func(t *testing.T, shape uint8, slot, id, ownRack, ownZone, label string, hasRole bool) {
+		// A cluster that is settled in a topology: three zones, four clients in each, and reflectors in their slots.
 		w := newWorld(everyKind[shape%4], 3).join(4)
 		w.spec.Redundancy, w.spec.MaxPaths, w.perZone = 2, 1<<20, 3
 		if shape&4 == 0 {
