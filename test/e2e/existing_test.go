@@ -54,7 +54,17 @@ func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 		require.NotZero(t, count(killed, write), write)
 	}
 	requireMeshed(t, ctx, s, before)
-	requireUntouched(t, ctx, s, nodes)
+	// Each node has the labels, annotations and cordon that it had before.
+	after := nodeObjects(t, ctx, s)
+	require.Len(t, after, len(nodes))
+	for name, node := range after {
+		require.Equal(t, nodes[name].Labels, node.Labels, name)
+		require.Equal(t, nodes[name].Annotations, node.Annotations, name)
+		require.Equal(t, nodes[name].Spec, node.Spec, name)
+		for key := range node.Annotations {
+			require.False(t, strings.HasPrefix(key, "rrpool.io/"), key)
+		}
+	}
 	report := s.Lab.Report().Only(s.Workers...)
 	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1), "the reflectors' own pods included")
 	require.NoError(t, report.ZeroLoss())
@@ -172,19 +182,4 @@ func nodeObjects(t *testing.T, ctx context.Context, s *site.Site) map[string]cor
 		nodes[list.Items[i].Name] = list.Items[i]
 	}
 	return nodes
-}
-
-// requireUntouched checks that each node has the labels, annotations and cordon that it had before.
-func requireUntouched(t *testing.T, ctx context.Context, s *site.Site, before map[string]corev1.Node) { //nolint:revive // t comes first in tests
-	t.Helper()
-	after := nodeObjects(t, ctx, s)
-	require.Len(t, after, len(before))
-	for name, node := range after {
-		require.Equal(t, before[name].Labels, node.Labels, name)
-		require.Equal(t, before[name].Annotations, node.Annotations, name)
-		require.Equal(t, before[name].Spec, node.Spec, name)
-		for key := range node.Annotations {
-			require.False(t, strings.HasPrefix(key, "rrpool.io/"), key)
-		}
-	}
 }
