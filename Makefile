@@ -19,6 +19,11 @@ demo: packages ## Migrate a lab cluster to route reflectors and back, on real pa
 	@echo 'building what the demo runs; the first time that takes minutes' >&2
 	@RRPOOL_PROGRAMS="$$(go run ./test/programs/build etcd kube-apiserver calico-node manager rrpool demo)"; export RRPOOL_PROGRAMS; bin/test/demo
 
+.PHONY: demo-peering
+demo-peering: export RRPOOL_CHAOS = 1
+demo-peering: packages assets ## Peer two lab clusters by their managers, on real parts, and count the packets lost at each step
+	go test -count=1 -timeout 15m -v -run '^TestTwoClustersPeerByTheirManagers$$' ./test/e2e
+
 .PHONY: build
 build: ## Build the manager and the command line into bin/; VERSION=v1.2.3 names the release
 	@source .ci/source; mkdir -p bin; build manager bin/manager; build rrpool bin/rrpool
@@ -45,8 +50,8 @@ test: packages ## Run all tests; the last lines name what was skipped and what f
 
 .PHONY: lab
 lab: export RRPOOL_CHAOS = 1
-lab: ONLY ?= ^Test((TheSimulatorKnows|WhatRouters|NodesAnnounce|TwoClusters|CalicoNodeGoesFromAllReflectorsAnd)\w+|ExistingNodesThereAndBackKilledAfterEachWrite)$$
-lab: packages assets ## Run what takes minutes in the lab, and CI may have the time for: single writes, routers outside, two clusters, a lost calico-node, existing nodes
+lab: ONLY ?= ^Test((TheSimulatorKnows|WhatRouters|NodesAnnounce|CalicoNodeGoesFromAllReflectorsAnd)\w+|ExistingNodesThereAndBackKilledAfterEachWrite)$$
+lab: packages assets ## Run what takes minutes in the lab, and CI may have the time for: single writes, routers outside, a lost calico-node, existing nodes
 	go test -count=1 -timeout 25m -p 1 -run '$(ONLY)' ./test/lab ./test/e2e
 
 .PHONY: walkthrough

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/existing"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/providertest"
@@ -42,7 +43,7 @@ func TestTheFirstIsTheCheapestAndPodsAreCountedOnlyForIt(t *testing.T) {
 	s := newStore(2)
 	s.pods = map[string]int{"a1": 3, "a2": 3, "b1": 3, "b2": 1, "c1": 3} // c2 has none
 	s.edit("c1", func(n *plan.Node) { n.Cordoned = true })
-	p := s.provider(s.config())
+	p := existing.New(s.config())
 	require.Equal(t, "took node c2 in zone c into the pool", ensure(t, p, size(1)).Did)
 	settle(t, p, size(1))
 	require.Equal(t, []string{"a1", "b1", "c2"}, s.members(), "then the oldest")
@@ -60,7 +61,7 @@ func TestTheFirstIsTheCheapestAndPodsAreCountedOnlyForIt(t *testing.T) {
 // takes a minute nor for one that is forbidden.
 func TestReflectorsThatAreAllToGoAreReplacedWithoutCounting(t *testing.T) {
 	s := newStore(2)
-	p := s.provider(s.config())
+	p := existing.New(s.config())
 	settle(t, p, size(1))
 	s.counted = nil
 	for _, name := range []string{"a1", "b1", "c1"} {
@@ -84,7 +85,7 @@ func TestPreferredAndExcludedNodes(t *testing.T) {
 	cfg := s.config()
 	cfg.Preferred = labels.SelectorFromSet(labels.Set{"good": "yes"})
 	cfg.Excluded = labels.SelectorFromSet(labels.Set{"bad": "yes"})
-	require.True(t, settle(t, s.provider(cfg), size(1)).Done)
+	require.True(t, settle(t, existing.New(cfg), size(1)).Done)
 	require.Equal(t, []string{"a2", "b2", "c1"}, s.members())
 }
 
@@ -116,7 +117,7 @@ func TestWhatIsAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(2)
-			p := s.provider(s.config())
+			p := existing.New(s.config())
 			settle(t, p, size(1))
 			tt.edit(s)
 			got := settle(t, p, tt.want)
@@ -128,7 +129,7 @@ func TestWhatIsAwaited(t *testing.T) {
 
 // away: NotReady, but not for long.
 func (s *store) away(name string) {
-	since := s.now().Add(-grace / 2)
+	since := s.clock.Now().Add(-grace / 2)
 	s.edit(name, func(n *plan.Node) { n.Ready, n.ReadyChanged = false, since })
 }
 
@@ -138,7 +139,7 @@ func (s *store) join(name string) {
 
 func TestWhoIsNamedForReplacement(t *testing.T) {
 	s := newStore(2)
-	p := s.provider(s.config())
+	p := existing.New(s.config())
 	settle(t, p, size(1))
 	want := cloud.PoolSpec{SizePerZone: 1, Replace: []string{"a1"}}
 	require.True(t, settle(t, p, want).Done, "one that is Ready again, or was never away, stays")
@@ -160,7 +161,7 @@ func TestWhoIsNamedForReplacement(t *testing.T) {
 
 func TestWhoIsRetiredDoesNotComeBackByTheSameCall(t *testing.T) {
 	s := newStore(1)
-	p := s.provider(s.config())
+	p := existing.New(s.config())
 	settle(t, p, size(1))
 	want := cloud.PoolSpec{SizePerZone: 1, Retire: []string{"a1", "no-node"}}
 	require.Contains(t, settle(t, p, want).WaitingFor, "nodes that can be chosen: 2 of 3 are there")
@@ -172,7 +173,7 @@ func TestAnotherNodeOfTheSameNameIsNotTaken(t *testing.T) {
 	s.listed = func() {
 		s.edit("a1", func(n *plan.Node) { n.UID = "another" })
 	}
-	_, err := s.provider(s.config()).Ensure(context.Background(), size(1))
+	_, err := existing.New(s.config()).Ensure(context.Background(), size(1))
 	require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
 	require.True(t, apierrors.IsConflict(err), "the cause is kept: %v", err)
 	require.Empty(t, s.members())
@@ -200,7 +201,7 @@ func TestErrorsOfKubernetesKeepTheirMeaning(t *testing.T) {
 			cfg.CountPods = func(context.Context, []string) (map[string]int, error) {
 				return nil, fmt.Errorf("counting: %w", tt.err)
 			}
-			_, err := s.provider(cfg).Ensure(context.Background(), size(1))
+			_, err := existing.New(cfg).Ensure(context.Background(), size(1))
 			require.True(t, cloud.Is(err, tt.kind), "%v", err)
 			require.ErrorContains(t, err, tt.says)
 			require.Equal(t, tt.retry, cloud.RetryAfter(err))
@@ -211,7 +212,7 @@ func TestErrorsOfKubernetesKeepTheirMeaning(t *testing.T) {
 
 func observe(t *testing.T, s *store) cloud.Pool {
 	t.Helper()
-	pool, err := s.provider(s.config()).Observe(context.Background(), cloud.PoolSpec{})
+	pool, err := existing.New(s.config()).Observe(context.Background(), cloud.PoolSpec{})
 	require.NoError(t, err)
 	return pool
 }
@@ -309,7 +310,7 @@ func TestAWriteThatHangsMeetsNoOther(t *testing.T) {
 		cfg := s.config()
 		held := make(chan struct{})
 		cfg.Nodes = slow{s, held}
-		p := s.provider(cfg)
+		p := existing.New(cfg)
 		first := make(chan error)
 		go func() {
 			_, err := p.Ensure(t.Context(), size(1))
@@ -334,6 +335,6 @@ func TestContract(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) (providertest.World, func() cloud.Provider) {
 		t.Helper()
 		s := newStore(5)
-		return s, func() cloud.Provider { return s.provider(s.config()) }
+		return s, func() cloud.Provider { return existing.New(s.config()) }
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/existing"
@@ -24,8 +25,8 @@ const grace = time.Minute
 
 // store is an apiserver with nodes.
 type store struct {
+	clock *clocktesting.FakeClock
 	mu    sync.Mutex
-	at    time.Time
 	nodes map[string]plan.Node
 	// pods by node; counted are the nodes that were asked about, each time.
 	pods    map[string]int
@@ -47,7 +48,7 @@ var (
 // newStore has n nodes in each of zones a, b and c: a1 the oldest, then b1, c1, a2.
 func newStore(n int) *store {
 	s := &store{
-		at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), nodes: map[string]plan.Node{}, pods: map[string]int{},
+		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), nodes: map[string]plan.Node{}, pods: map[string]int{},
 	}
 	for i := 1; i <= n; i++ {
 		for z, zone := range []string{"a", "b", "c"} {
@@ -60,8 +61,8 @@ func newStore(n int) *store {
 // add a Ready node of that age.
 func (s *store) add(name, zone string, age time.Duration) {
 	s.nodes[name] = plan.Node{
-		Name: name, UID: "uid-" + name, Labels: map[string]string{}, Zone: zone, Created: s.at.Add(-age),
-		Ready: true, ReadyChanged: s.at.Add(-age), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+		Name: name, UID: "uid-" + name, Labels: map[string]string{}, Zone: zone, Created: s.clock.Now().Add(-age),
+		Ready: true, ReadyChanged: s.clock.Now().Add(-age), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
 	}
 }
 
@@ -77,18 +78,8 @@ func (s *store) edit(name string, change func(*plan.Node)) {
 
 func (s *store) config() existing.Config {
 	return existing.Config{
-		PoolName: providertest.PoolName, Nodes: s, CountPods: s.CountPods, NotReadyGrace: grace, Now: s.now,
+		PoolName: providertest.PoolName, Nodes: s, CountPods: s.CountPods, NotReadyGrace: grace, Now: s.clock.Now,
 	}
-}
-
-func (s *store) provider(cfg existing.Config) *existing.Provider {
-	return existing.New(cfg)
-}
-
-func (s *store) now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.at
 }
 
 func (s *store) List(ctx context.Context) ([]plan.Node, error) {
@@ -167,11 +158,7 @@ func (s *store) answer(ctx context.Context, count *int) error {
 	return nil
 }
 
-func (s *store) Advance(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at = s.at.Add(d)
-}
+func (s *store) Advance(d time.Duration) { s.clock.Step(d) }
 
 func (s *store) members() []string {
 	s.mu.Lock()
@@ -205,21 +192,18 @@ func (s *store) Nodes() []string {
 	return slices.Sorted(maps.Keys(s.nodes))
 }
 
-func (s *store) Mutations() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changes
-}
+func (s *store) Mutations() int { return s.read(&s.changes) }
+func (s *store) Requests() int  { return s.read(&s.reads) + s.read(&s.writes) }
 
-func (s *store) Requests() int {
+func (s *store) read(n *int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reads + s.writes
+	return *n
 }
 
 // Break lets a node be NotReady for longer than the grace.
 func (s *store) Break(name, _ string) {
-	since := s.now().Add(-grace - time.Second)
+	since := s.clock.Now().Add(-grace - time.Second)
 	s.edit(name, func(n *plan.Node) { n.Ready, n.ReadyChanged = false, since })
 }
 

@@ -6,11 +6,11 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
@@ -32,29 +32,11 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// clock stands still unless it is moved.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
 // world is iksserver with one cluster of three zones and a pool of workers.
 type world struct {
 	*iksserver.Server
 	http  *httptest.Server
-	clock *clock
+	clock *clocktesting.FakeClock
 	base  *http.Transport
 	zones []string
 }
@@ -66,9 +48,9 @@ const clusterID = "bl25g33d0if1cmfn0p8g"
 // newWorld makes a world; edit may change its cluster.
 func newWorld(t *testing.T, generation string, edit ...func(*iksserver.Cluster)) *world {
 	t.Helper()
-	c := &clock{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	s := iksserver.New(iksserver.Config{
-		Now: c.now, APIKeys: []string{apiKey}, TokenLifetime: 1000 * time.Hour,
+		Now: c.Now, APIKeys: []string{apiKey}, TokenLifetime: 1000 * time.Hour,
 		Delays: iksserver.Delays{Pending: 10 * time.Second, Provisioning: 20 * time.Second, Deploying: 30 * time.Second, Deleting: time.Minute},
 	})
 	cluster := seed(generation)
@@ -123,7 +105,7 @@ func (w *world) provider(t *testing.T, edit func(*iks.Config)) *iks.Provider {
 	t.Helper()
 	cfg := iks.Config{
 		ClusterID: clusterID, PoolName: providertest.PoolName, APIKey: apiKey,
-		CSEndpoint: w.http.URL + "/global", IAMEndpoint: w.http.URL, Transport: w.base, Now: w.clock.now,
+		CSEndpoint: w.http.URL + "/global", IAMEndpoint: w.http.URL, Transport: w.base, Now: w.clock.Now,
 		Timeout: 2 * time.Minute,
 	}
 	if edit != nil {
@@ -135,7 +117,7 @@ func (w *world) provider(t *testing.T, edit func(*iks.Config)) *iks.Provider {
 }
 
 func (w *world) Advance(d time.Duration) {
-	w.clock.add(d)
+	w.clock.Step(d)
 	w.Server.Advance(0)
 }
 

@@ -52,7 +52,7 @@ func newProfiled(t *testing.T) *profiled {
 
 // saToken is one that is valid for so long from now.
 func (w *profiled) saToken(valid time.Duration) string {
-	return iksserver.ServiceAccountToken("rrpool-system", "rrpool-manager", "iam", w.clock.now().Add(valid))
+	return iksserver.ServiceAccountToken("rrpool-system", "rrpool-manager", "iam", w.clock.Now().Add(valid))
 }
 
 func (w *profiled) mount(t *testing.T, token string) {
@@ -101,17 +101,17 @@ func TestTheServiceAccountsTokenIsReadForEachLogin(t *testing.T) {
 	p := w.provider(t, profileByID)
 	observe(t, p)
 	w.mount(t, "")
-	w.clock.add(799 * time.Hour)
+	w.clock.Step(799 * time.Hour)
 	observe(t, p) // the IAM token is good for four fifths of its 1000 hours, whatever happens to the file
 
-	w.clock.add(2 * time.Hour)
+	w.clock.Step(2 * time.Hour)
 	next := w.saToken(time.Hour)
 	w.mount(t, next+"\n")
 	observe(t, p)
 	require.Len(t, w.logins, 2)
 	require.Equal(t, next, w.logins[1].Get("cr_token"))
 
-	w.clock.add(801 * time.Hour)
+	w.clock.Step(801 * time.Hour)
 	require.ErrorContains(t, unseen(t, p, cloud.Unauthorized), "has expired", "the same file again, negative control")
 
 	w.mount(t, w.saToken(time.Hour))
@@ -121,7 +121,7 @@ func TestTheServiceAccountsTokenIsReadForEachLogin(t *testing.T) {
 func TestAProfileThatCannotLogInSaysWhy(t *testing.T) {
 	other := func(namespace, account, audience string) func(*profiled) string {
 		return func(w *profiled) string {
-			return iksserver.ServiceAccountToken(namespace, account, audience, w.clock.now().Add(time.Hour))
+			return iksserver.ServiceAccountToken(namespace, account, audience, w.clock.Now().Add(time.Hour))
 		}
 	}
 	const link = "it must be linked to service account rrpool-manager in namespace rrpool-system of this cluster"

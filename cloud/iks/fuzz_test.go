@@ -98,23 +98,6 @@ var addresses = regexp.MustCompile(`^(POST https://iam\.test/identity/token` +
 // asked are the names in queries.
 var asked = regexp.MustCompile(`^(cluster|workerpool|pool|showDeleted|v1-compatible|vpc|provider|zone)$`)
 
-func requireAddresses(t *testing.T, c *hostileCloud) {
-	t.Helper()
-	for _, r := range c.requests {
-		require.Regexp(t, addresses, r.Method+" "+r.URL.String())
-		require.Equal(t, path.Clean(r.URL.Path), r.URL.Path)
-		query, err := url.ParseQuery(r.URL.RawQuery)
-		require.NoError(t, err)
-		for key, values := range query {
-			require.Regexp(t, asked, key)
-			require.Len(t, values, 1, "%s", r.URL)
-		}
-		if strings.Contains(r.URL.Path, "/v2/") && r.Method == http.MethodGet && query.Get("provider") == "" {
-			require.Equal(t, "c1", query.Get("cluster"))
-		}
-	}
-}
-
 // Whatever the cloud answers, ids that it gives never lead a request elsewhere, nothing shorter than a pool or a
 // worker is deleted, and neither key nor token shows in what is said.
 func FuzzIKSBodies(f *testing.F) {
@@ -165,7 +148,19 @@ func FuzzIKSBodies(f *testing.F) {
 		progress, err := p.Delete(t.Context())
 		requireTyped(t, err)
 		requireHarmless(t, progress.Did, progress.WaitingFor)
-		requireAddresses(t, c)
+		for _, r := range c.requests {
+			require.Regexp(t, addresses, r.Method+" "+r.URL.String())
+			require.Equal(t, path.Clean(r.URL.Path), r.URL.Path)
+			query, err := url.ParseQuery(r.URL.RawQuery)
+			require.NoError(t, err)
+			for key, values := range query {
+				require.Regexp(t, asked, key)
+				require.Len(t, values, 1, "%s", r.URL)
+			}
+			if strings.Contains(r.URL.Path, "/v2/") && r.Method == http.MethodGet && query.Get("provider") == "" {
+				require.Equal(t, "c1", query.Get("cluster"))
+			}
+		}
 	})
 }
 

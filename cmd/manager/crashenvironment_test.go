@@ -69,7 +69,18 @@ func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 		a.admin = adminOf(t, a.plane)
 		cluster(t, a.admin)
 	} else {
-		a.plane, a.admin = busyCluster(t)
+		// Six nodes in three zones, each with a pod that can move, one that cannot, and one of a DaemonSet.
+		a.plane = auditedPlane(t)
+		a.admin = adminOf(t, a.plane)
+		withRights(t, a.admin)
+		for i := range 6 {
+			node := machine(t, fmt.Sprintf("10.1.0.%d", i+1), "", fmt.Sprintf("zone-%d", i%3+1))
+			node.Spec.ProviderID = fmt.Sprintf("kind://docker/test/%d", i+1)
+			join(t, a.admin, node)
+			for name, owner := range map[string]string{"web": "ReplicaSet", "log": "DaemonSet", "bare": ""} {
+				runPod(t, a.admin, node.Name, fmt.Sprintf("%s-%d", name, i+1), owner)
+			}
+		}
 	}
 	a.identity = a.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
 	a.net = &fakeNetwork{Client: a.admin, now: a.clock.now}
@@ -197,14 +208,6 @@ func (a *environment) restart() {
 	}
 }
 
-// twoAlive replaces managers as a Deployment of two does.
-func (a *environment) twoAlive() {
-	a.Helper()
-	for len(a.alive()) < 2 {
-		a.start()
-	}
-}
-
 // stopAll ends all managers, and looks into what they said.
 func (a *environment) stopAll() {
 	for _, m := range a.managers {
@@ -306,7 +309,10 @@ func (a *environment) runScenario(tend func()) scenario {
 		a.setReady(lost, true)
 	}
 
-	a.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeFullMesh })
+	o := a.object()
+	before := o.DeepCopy()
+	o.Spec.Mode = v1alpha1.ModeFullMesh
+	require.NoError(a, a.admin.Patch(a.Context(), o, client.MergeFrom(before)))
 	step("to the mesh", func(o *v1alpha1.RouteReflectorPool) bool { return rested(o) && len(o.Status.Reflectors) == 0 })
 
 	require.NoError(a, a.admin.Delete(ctx, a.object()))
@@ -378,15 +384,6 @@ func (a *environment) until(name string, tend func(), over func(*v1alpha1.RouteR
 		}
 		time.Sleep(20 * time.Millisecond) // between two looks at a real apiserver
 	}
-}
-
-// edit changes the spec.
-func (a *environment) edit(change func(*v1alpha1.RouteReflectorPool)) {
-	a.Helper()
-	o := a.object()
-	before := o.DeepCopy()
-	change(o)
-	require.NoError(a, a.admin.Patch(a.Context(), o, client.MergeFrom(before)))
 }
 
 // lose lets a reflector's machine fail.

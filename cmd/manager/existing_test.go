@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -11,26 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/rrpool/rrpool/test/controlplane"
 )
-
-// busyCluster has six nodes in three zones, each with a pod that can move, one that cannot, and one of a DaemonSet.
-func busyCluster(t *testing.T) (*controlplane.ControlPlane, client.Client) {
-	t.Helper()
-	plane := auditedPlane(t)
-	admin := adminOf(t, plane)
-	withRights(t, admin)
-	for i := range 6 {
-		node := machine(t, fmt.Sprintf("10.1.0.%d", i+1), "", fmt.Sprintf("zone-%d", i%3+1))
-		node.Spec.ProviderID = fmt.Sprintf("kind://docker/test/%d", i+1)
-		join(t, admin, node)
-		for name, owner := range map[string]string{"web": "ReplicaSet", "log": "DaemonSet", "bare": ""} {
-			runPod(t, admin, node.Name, fmt.Sprintf("%s-%d", name, i+1), owner)
-		}
-	}
-	return plane, admin
-}
 
 func runPod(t *testing.T, admin client.Client, node, name, owner string) {
 	t.Helper()
@@ -75,22 +55,5 @@ func fakeKubelet(ctx context.Context, admin client.Client) {
 				}
 			}
 		}
-	}
-}
-
-// requireNothingLeft: the nodes are as they were, and of ours there is nothing.
-func requireNothingLeft(t *testing.T, admin client.Client) {
-	t.Helper()
-	var nodes corev1.NodeList
-	require.NoError(t, admin.List(t.Context(), &nodes))
-	for _, n := range nodes.Items {
-		require.Equal(t, map[string]string{corev1.LabelTopologyZone: n.Labels[corev1.LabelTopologyZone]}, n.Labels, n.Name)
-		require.Equal(t, map[string]string{ipv4Annotation: n.Name + "/24"}, n.Annotations, n.Name)
-		require.False(t, n.Spec.Unschedulable, n.Name)
-	}
-	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus", "BGPConfiguration"} {
-		left, err := written(t.Context(), admin, kind)
-		require.NoError(t, err)
-		require.Empty(t, left, "%s: nothing is left behind", kind)
 	}
 }

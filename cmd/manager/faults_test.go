@@ -60,41 +60,6 @@ var (
 	ofObjects = []intercept.Verdict{{Answer: http.StatusConflict}, {Answer: http.StatusConflict, Executed: true}}
 )
 
-// runWithFaults runs a scenario with random faults.
-func (a *environment) runWithFaults(seed uint64) {
-	a.Helper()
-	a.begin()
-	random, spoiled, up := rand.New(rand.NewPCG(seed, 0)), 0, false
-	a.between.Rules(func(r intercept.Request) intercept.Verdict {
-		if up = up || r.Work(); !up {
-			return intercept.Verdict{} // one that cannot even begin ends, and is started again
-		}
-		v := spoil(random, r)
-		if v != (intercept.Verdict{}) {
-			spoiled++
-		}
-		return v
-	})
-	a.start()
-	last, dropped := time.Now(), 0
-	l := a.runScenario(func() {
-		a.restart()
-		if time.Since(last) > 3*time.Second {
-			last = time.Now()
-			dropped += a.managers[len(a.managers)-1].line.DropWatches(dropped%2 == 0)
-		}
-	})
-	all := a.between.Requests()
-	a.Logf("seed %d: %d writes, %d requests in %s, at most %d in a second; %d watches dropped, %d spoiled",
-		seed, len(l.work), len(all), l.took.Round(100*time.Millisecond), busiest(all), dropped, spoiled)
-	require.NotZero(a, spoiled)
-	require.Len(a, a.managers, 1, "no fault ends a manager")
-	a.requireAsGolden(l)
-	a.requireNoRepetition(l, dropped)
-	require.LessOrEqual(a, len(l.work), 4*reports[a.kind], "writes, and attempts to write")
-	require.LessOrEqual(a, busiest(all), tooManyPerSecond)
-}
-
 // busiest is the greatest number of requests in any second.
 func busiest(all []intercept.Request) int {
 	most, first := 0, 0
@@ -113,7 +78,38 @@ func TestScenarioWithRandomFaults(t *testing.T) {
 	from, _ := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
 	shared(t, func(a *environment, share, shares int) {
 		for seed := from + 1 + uint64(share); seed < from+4; seed += uint64(shares) {
-			a.subtest(fmt.Sprintf("seed %d", seed), func() { a.runWithFaults(seed) })
+			a.subtest(fmt.Sprintf("seed %d", seed), func() {
+				a.begin()
+				random, spoiled, up := rand.New(rand.NewPCG(seed, 0)), 0, false
+				a.between.Rules(func(r intercept.Request) intercept.Verdict {
+					if up = up || r.Work(); !up {
+						return intercept.Verdict{} // one that cannot even begin ends, and is started again
+					}
+					v := spoil(random, r)
+					if v != (intercept.Verdict{}) {
+						spoiled++
+					}
+					return v
+				})
+				a.start()
+				last, dropped := time.Now(), 0
+				l := a.runScenario(func() {
+					a.restart()
+					if time.Since(last) > 3*time.Second {
+						last = time.Now()
+						dropped += a.managers[len(a.managers)-1].line.DropWatches(dropped%2 == 0)
+					}
+				})
+				all := a.between.Requests()
+				a.Logf("seed %d: %d writes, %d requests in %s, at most %d in a second; %d watches dropped, %d spoiled",
+					seed, len(l.work), len(all), l.took.Round(100*time.Millisecond), busiest(all), dropped, spoiled)
+				require.NotZero(a, spoiled)
+				require.Len(a, a.managers, 1, "no fault ends a manager")
+				a.requireAsGolden(l)
+				a.requireNoRepetition(l, dropped)
+				require.LessOrEqual(a, len(l.work), 4*reports[a.kind], "writes, and attempts to write")
+				require.LessOrEqual(a, busiest(all), tooManyPerSecond)
+			})
 		}
 	})
 }

@@ -42,11 +42,7 @@ func TestMain(m *testing.M) {
 	if value := os.Getenv(childVariable); value != "" {
 		os.Exit(runManager(value))
 	}
-	code := m.Run()
-	if err := controlplane.StopShared(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
+	controlplane.Main(m)
 }
 
 const (
@@ -69,7 +65,18 @@ func TestMigrationThereAndBack(t *testing.T) {
 	theirs := writeConfig(t, admin, "Info")
 	theirs["logSeverityScreen"] = "Debug"
 	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	config = writeBefore(t, config, func() { writeConfig(t, admin, "Debug") })
+	var once sync.Once
+	between := intercept.New() // another writer is faster: once, just before a change of the BGPConfiguration arrives
+	between.Rules(func(r intercept.Request) intercept.Verdict {
+		if r.Write() && r.Resource == "bgpconfigurations" {
+			once.Do(func() { writeConfig(t, admin, "Debug") })
+		}
+		return intercept.Verdict{}
+	})
+	line, err := between.Open("manager", config, nil, func() {})
+	require.NoError(t, err)
+	t.Cleanup(line.Close)
+	config = line.Config()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -91,7 +98,14 @@ func TestMigrationThereAndBack(t *testing.T) {
 	})
 	require.Equal(t, metav1.ConditionTrue, object.Status.Conditions[0].Status, "%+v", object.Status.Conditions)
 	require.Len(t, object.Status.Reflectors, 3)
-	requireCost(t, cloud, object)
+	// What the cloud has in the pool is what is reported to cost, and has a price.
+	var pool []cost.Worker
+	for _, w := range cloud.Workers(testClusterID, object.Spec.Provider.IKS.PoolName) {
+		pool = append(pool, cost.Worker{Flavor: w.Flavor, Region: testRegion})
+	}
+	require.Len(t, pool, 3)
+	require.Equal(t, cost.Builtin().Status(pool), object.Status.Cost)
+	require.NotEmpty(t, object.Status.Cost.Monthly)
 	require.Empty(t, cloud.Untainted("route-reflectors"))
 
 	// At rest, and across a restart, nothing is written.
@@ -100,7 +114,11 @@ func TestMigrationThereAndBack(t *testing.T) {
 	manager.stop()
 	manager = start(t, config, env)
 	time.Sleep(5 * time.Second) // a silence can only be waited for
-	requireSilence(t, plane, user, quiet)
+	writes, err := plane.Writes(user, quiet)
+	require.NoError(t, err)
+	for _, write := range writes {
+		require.True(t, write.Lease() || write.Resource == "events", "%s", write)
+	}
 	requests, err := plane.Requests(user, quiet)
 	require.NoError(t, err)
 	require.True(t, slices.ContainsFunc(requests, func(r controlplane.AuditEvent) bool { return r.Verb == "list" && r.Resource == "nodes" }),
@@ -117,34 +135,23 @@ func TestMigrationThereAndBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, left, "%s: nothing is left behind", kind)
 	}
-	requireTheirConfig(t, admin, theirs)
+	// The BGPConfiguration is as others wrote it, and no more.
+	configs, err := written(t.Context(), admin, "BGPConfiguration")
+	require.NoError(t, err)
+	require.Len(t, configs, 1)
+	require.Equal(t, theirs, configs[0].Object["spec"])
+	require.NotContains(t, fmt.Sprint(configs[0].GetAnnotations()), "rrpool")
+	require.Empty(t, configs[0].GetLabels())
 	requireAllowed(t, plane, user, began)
-	requireLostRace(t, plane, user, began)
+	// An update really came too late, and was not forced.
+	writes, err = plane.Writes(user, began)
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(writes, func(w controlplane.AuditEvent) bool {
+		return w.Resource == "bgpconfigurations" && w.Code == http.StatusConflict
+	}), "no write was faster")
 	var events eventsv1.EventList
 	require.NoError(t, admin.List(ctx, &events))
 	require.NotContains(t, fmt.Sprint(events), testKey)
-}
-
-// requireCost: what the cloud has in the pool is what is reported to cost, and has a price.
-func requireCost(t *testing.T, cloud *iksserver.Server, object *v1alpha1.RouteReflectorPool) {
-	t.Helper()
-	var pool []cost.Worker
-	for _, w := range cloud.Workers(testClusterID, object.Spec.Provider.IKS.PoolName) {
-		pool = append(pool, cost.Worker{Flavor: w.Flavor, Region: testRegion})
-	}
-	require.Len(t, pool, 3)
-	require.Equal(t, cost.Builtin().Status(pool), object.Status.Cost)
-	require.NotEmpty(t, object.Status.Cost.Monthly)
-}
-
-// requireSilence: nothing but the lease and what was said before.
-func requireSilence(t *testing.T, plane *controlplane.ControlPlane, user string, since time.Time) {
-	t.Helper()
-	writes, err := plane.Writes(user, since)
-	require.NoError(t, err)
-	for _, write := range writes {
-		require.True(t, write.Lease() || write.Resource == "events", "%s", write)
-	}
 }
 
 // requireAllowed: the rights suffice.
@@ -355,24 +362,6 @@ func await(t *testing.T, limit time.Duration, check func(*assert.CollectT)) {
 	require.EventuallyWithT(t, check, limit, 100*time.Millisecond)
 }
 
-// writeBefore gives the configuration of a way to the apiserver on which another writer
-// is faster: once, just before a change of the BGPConfiguration arrives.
-func writeBefore(t *testing.T, config *rest.Config, how func()) *rest.Config {
-	t.Helper()
-	var once sync.Once
-	between := intercept.New()
-	between.Rules(func(r intercept.Request) intercept.Verdict {
-		if r.Write() && r.Resource == "bgpconfigurations" {
-			once.Do(how)
-		}
-		return intercept.Verdict{}
-	})
-	line, err := between.Open("manager", config, nil, func() {})
-	require.NoError(t, err)
-	t.Cleanup(line.Close)
-	return line.Config()
-}
-
 // writeConfig changes a setting of the BGPConfiguration, as another writer does. It
 // gives all the settings that there are then.
 func writeConfig(t *testing.T, admin client.Client, level string) map[string]any {
@@ -386,28 +375,4 @@ func writeConfig(t *testing.T, admin client.Client, level string) map[string]any
 	require.NoError(t, err)
 	spec, _, _ := unstructured.NestedMap(object.Object, "spec")
 	return spec
-}
-
-// requireTheirConfig: the BGPConfiguration is as others wrote it, and no more.
-func requireTheirConfig(t *testing.T, admin client.Client, theirs map[string]any) {
-	t.Helper()
-	configs, err := written(t.Context(), admin, "BGPConfiguration")
-	require.NoError(t, err)
-	require.Len(t, configs, 1)
-	require.Equal(t, theirs, configs[0].Object["spec"])
-	require.NotContains(t, fmt.Sprint(configs[0].GetAnnotations()), "rrpool")
-	require.Empty(t, configs[0].GetLabels())
-}
-
-// requireLostRace: an update really came too late, and was not forced.
-func requireLostRace(t *testing.T, plane *controlplane.ControlPlane, user string, since time.Time) {
-	t.Helper()
-	writes, err := plane.Writes(user, since)
-	require.NoError(t, err)
-	for _, write := range writes {
-		if write.Resource == "bgpconfigurations" && write.Code == http.StatusConflict {
-			return
-		}
-	}
-	require.Fail(t, "no write was faster")
 }

@@ -36,7 +36,11 @@ func TestOnlyWhoMayReadTheMetricsDoes(t *testing.T) {
 	cluster(t, admin)
 	letRead(t, admin, "prometheus")
 	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	certs := ownCertificate(t)
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil) // it signs itself
+	require.NoError(t, err)
+	certs := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(certs, "tls.crt"), certificate, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(certs, "tls.key"), key, 0o600))
 	manager := start(t, config, nil, "--metrics-cert-dir="+certs)
 	for name, tc := range map[string]struct {
 		token string
@@ -133,17 +137,6 @@ func tokenOf(t *testing.T, admin client.Client, account string) string {
 	var token authenticationv1.TokenRequest
 	require.NoError(t, admin.SubResource("token").Create(t.Context(), owner, &token))
 	return token.Status.Token
-}
-
-// ownCertificate is a folder with a certificate for 127.0.0.1 that signs itself.
-func ownCertificate(t *testing.T) string {
-	t.Helper()
-	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
-	return dir
 }
 
 // get asks with a token, if there is one; whose certificate it is does not matter.

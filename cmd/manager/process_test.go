@@ -66,15 +66,12 @@ func (p *process) ended() (said string, err error) {
 	return p.said(), p.Err
 }
 
-// stacks are nothing that helps here.
-var stacks = regexp.MustCompile(`,"stacktrace":"[^"]*"`)
-
 // stop ends the process as Kubernetes does, and looks into what it said.
 func (p *process) stop() {
 	_ = p.Stop(syscall.SIGTERM) // how it ended is in its log
 	said := p.said()
 	if p.t.Failed() {
-		short := stacks.ReplaceAllString(said, "")
+		short := regexp.MustCompile(`,"stacktrace":"[^"]*"`).ReplaceAllString(said, "") // stacks are nothing that helps here
 		p.t.Logf("the manager's log ends:\n%s", short[max(0, len(short)-10000):])
 	}
 	if strings.Contains(said, testKey) {

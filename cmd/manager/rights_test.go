@@ -89,9 +89,6 @@ type lack struct {
 	mesh  bool
 }
 
-// hold is how long a right is lacking: for several attempts.
-const hold = 300 * time.Millisecond
-
 // Every right of config/rbac is needed, and its lack is reported. The manager starts with no right at all and is
 // given one after the other: each only when the apiserver has refused a request for want of it, the manager has
 // said so by verb and resource, and nothing was removed meanwhile. What it has at the end of two migrations there
@@ -101,61 +98,68 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 	for _, group := range []string{calico.GroupV1.Group, calico.GroupV3.Group} {
 		t.Run(group, func(t *testing.T) {
 			t.Parallel()
-			everyRightIsNeeded(t, group)
+			m := newMinimalRights(t, group)
+			m.start()
+
+			m.Log("on nodes that are there")
+			m.object.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
+			m.object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
+			pod := calicoNode(t, m.admin, "10.1.0.1", corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "calico-config"}, Key: "calico_backend",
+			}}})
+			require.NoError(t, m.admin.Create(t.Context(), m.object))
+			m.until("calico-node's ConfigMap may be read", func() bool { return m.given[right{"kube-system", "", "configmaps", "calico-config", "get"}] })
+			require.NoError(t, m.admin.Delete(t.Context(), pod)) // the other nodes have no such pod, and never will
+			m.until("Steady", m.steady)
+			require.Len(t, m.object.Status.Reflectors, 3)
+			peers, err := written(m.Context(), m.admin, "BGPPeer") // ours, which another writer changes
+			require.NoError(m, err)
+			require.NotEmpty(m, peers)
+			require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
+			require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
+			m.until("the BGPPeer is put right", func() bool {
+				peers, err := written(m.Context(), m.admin, "BGPPeer")
+				require.NoError(m, err)
+				return !slices.ContainsFunc(peers, func(p unstructured.Unstructured) bool {
+					selector, _, _ := unstructured.NestedString(p.Object, "spec", "nodeSelector")
+					return selector == "has(elsewhere)"
+				}) && m.steady()
+			})
+			m.peer()
+			m.leave()
+			// The nodes are as they were, and of ours there is nothing.
+			var nodes corev1.NodeList
+			require.NoError(t, m.admin.List(t.Context(), &nodes))
+			for _, n := range nodes.Items {
+				require.Equal(t, map[string]string{corev1.LabelTopologyZone: n.Labels[corev1.LabelTopologyZone]}, n.Labels, n.Name)
+				require.Equal(t, map[string]string{ipv4Annotation: n.Name + "/24"}, n.Annotations, n.Name)
+				require.False(t, n.Spec.Unschedulable, n.Name)
+			}
+			for _, kind := range []string{"BGPPeer", "CalicoNodeStatus", "BGPConfiguration"} {
+				left, err := written(t.Context(), m.admin, kind)
+				require.NoError(t, err)
+				require.Empty(t, left, "%s: nothing is left behind", kind)
+			}
+
+			m.Log("on IBM Cloud")
+			m.object = &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+			m.object.Spec.Provider.Type = v1alpha1.ProviderIKS
+			m.object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
+			require.NoError(t, m.admin.Create(t.Context(), m.object))
+			m.until("Steady", m.steady)
+			m.leave()
+			m.until("the metrics are read", func() bool { return m.read })
+			m.repeat()
+
+			var unneeded []string
+			for _, r := range m.all {
+				if !m.given[r] {
+					unneeded = append(unneeded, r.String())
+				}
+			}
+			require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/*/setup.go")
 		})
 	}
-}
-
-// neededIn are the rights of a cluster that has Calico's objects in one group and, in the second, a kind to move them.
-func neededIn(group string, all []right) []right {
-	first := group == calico.GroupV1.Group
-	return slices.DeleteFunc(all, func(r right) bool {
-		if r.Group == calico.GroupV1.Group || r.Group == calico.GroupV3.Group {
-			return r.Group != group || first && r.Resource == "caliconodestatuses/status"
-		}
-		return first && (r.Group == "migration.projectcalico.org" || r.Group == "apiextensions.k8s.io")
-	})
-}
-
-func everyRightIsNeeded(t *testing.T, group string) {
-	t.Helper()
-	m := newMinimalRights(t, group)
-	m.start()
-
-	m.Log("on nodes that are there")
-	m.object.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
-	m.object.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
-	pod := calicoNode(t, m.admin, "10.1.0.1", corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "calico-config"}, Key: "calico_backend",
-	}}})
-	require.NoError(t, m.admin.Create(t.Context(), m.object))
-	m.until("calico-node's ConfigMap may be read", func() bool { return m.given[right{"kube-system", "", "configmaps", "calico-config", "get"}] })
-	require.NoError(t, m.admin.Delete(t.Context(), pod)) // the other nodes have no such pod, and never will
-	m.until("Steady", m.steady)
-	require.Len(t, m.object.Status.Reflectors, 3)
-	m.drift()
-	m.until("the BGPPeer is put right", m.repaired)
-	m.peer()
-	m.leave()
-	requireNothingLeft(t, m.admin)
-
-	m.Log("on IBM Cloud")
-	m.object = &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
-	m.object.Spec.Provider.Type = v1alpha1.ProviderIKS
-	m.object.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
-	require.NoError(t, m.admin.Create(t.Context(), m.object))
-	m.until("Steady", m.steady)
-	m.leave()
-	m.until("the metrics are read", func() bool { return m.read })
-	m.repeat()
-
-	var unneeded []string
-	for _, r := range m.all {
-		if !m.given[r] {
-			unneeded = append(unneeded, r.String())
-		}
-	}
-	require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/*/setup.go")
 }
 
 // newMinimalRights has a cluster on IBM Cloud whose nodes run pods, and a manager that may do nothing.
@@ -174,9 +178,16 @@ func newMinimalRights(t *testing.T, group string) *minimalRights {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, plane.Stop()) })
+	// The rights of a cluster that has Calico's objects in one group and, in the second, a kind to move them.
+	first := group == calico.GroupV1.Group
 	m := &minimalRights{
 		T: t, plane: plane, admin: adminOf(t, plane), user: controlplane.ServiceAccountUser(testNamespace, "rrpool-manager"),
-		all: neededIn(group, allRights(t)), given: map[right]bool{}, lacked: map[right]lack{}, began: time.Now(),
+		all: slices.DeleteFunc(allRights(t), func(r right) bool {
+			if r.Group == calico.GroupV1.Group || r.Group == calico.GroupV3.Group {
+				return r.Group != group || first && r.Resource == "caliconodestatuses/status"
+			}
+			return first && (r.Group == "migration.projectcalico.org" || r.Group == "apiextensions.k8s.io")
+		}), given: map[right]bool{}, lacked: map[right]lack{}, began: time.Now(),
 		object: &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}},
 		log:    filepath.Join(t.TempDir(), "log"),
 	}
@@ -247,7 +258,7 @@ func (m *minimalRights) look() {
 	require.NotContains(m, m.running.said(), "ValidatingAdmissionPolicy", "a policy is in the way of the manager's own writes")
 	var found []right
 	for r, l := range m.lacked {
-		if time.Since(l.since) < hold || !m.reported(r) {
+		if time.Since(l.since) < 300*time.Millisecond || !m.reported(r) { // it lacks for several attempts
 			continue
 		}
 		m.requireNothingRemoved(r, l)
@@ -335,27 +346,6 @@ func (m *minimalRights) wake() {
 func (m *minimalRights) steady() bool {
 	require.NoError(m, m.admin.Get(m.Context(), client.ObjectKeyFromObject(m.object), m.object))
 	return m.object.Status.Step.Name == "Steady"
-}
-
-// drift changes our BGPPeer, as another writer does.
-func (m *minimalRights) drift() {
-	m.Helper()
-	peers, err := written(m.Context(), m.admin, "BGPPeer")
-	require.NoError(m, err)
-	require.NotEmpty(m, peers)
-	require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
-	require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
-}
-
-func (m *minimalRights) repaired() bool {
-	peers, err := written(m.Context(), m.admin, "BGPPeer")
-	require.NoError(m, err)
-	for _, p := range peers {
-		if selector, _, _ := unstructured.NestedString(p.Object, "spec", "nodeSelector"); selector == "has(elsewhere)" {
-			return false
-		}
-	}
-	return m.steady()
 }
 
 // peer makes a ClusterPeering, changes what is written for it as another writer does, and deletes it.

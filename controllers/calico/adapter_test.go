@@ -253,7 +253,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), dir))
 	_, err = b.Apply(t.Context(), scope, put)
 	require.ErrorContains(t, err, `too old for a ClusterPeering, upgrade it: `)
-	require.ErrorContains(t, err, `unknown field "spec.exportV4[0].source"`)
+	require.ErrorContains(t, err, `unknown field "spec.exportV4[1].source"`)
 	found, err = b.ObservePeering(t.Context(), scope)
 	require.NoError(t, err)
 	require.Empty(t, found.Filters, "it was not written")

@@ -49,7 +49,7 @@ func (b *bench) calicoNode(kube *corev1.Node, name string) *libapiv3.Node {
 	n.Spec.OrchRefs = []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: kube.Name}}
 	n.Spec.BGP = &libapiv3.NodeBGPSpec{
 		IPv4Address: kube.Annotations[ipv4Annotation], IPv6Address: kube.Annotations[ipv6Annotation],
-		RouteReflectorClusterID: kube.Annotations[ClusterIDAnnotation],
+		RouteReflectorClusterID: kube.Annotations[clusterIDAnnotation],
 	}
 	if since, ok := kube.Annotations[sinceAnnotation]; ok {
 		n.Annotations = map[string]string{sinceAnnotation: since}

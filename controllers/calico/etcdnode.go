@@ -38,7 +38,7 @@ func tooOldForEtcd(calico string) *plan.Problem {
 }
 
 // onCalicoNode are the annotations of nodeOf that are on Calico's Node, or in its spec.
-var onCalicoNode = []string{ipv4Annotation, ipv6Annotation, asnAnnotation, ClusterIDAnnotation, sinceAnnotation}
+var onCalicoNode = []string{ipv4Annotation, ipv6Annotation, asnAnnotation, clusterIDAnnotation, sinceAnnotation}
 
 // join says which Calico Node stands for which Kubernetes Node. A nil one is that of the Kubernetes datastore, where they are the same.
 type join struct {
@@ -159,7 +159,7 @@ func (j *join) joined(n *corev1.Node, scope plan.Scope) *corev1.Node {
 	if bgp := calico.Spec.BGP; bgp != nil {
 		note(ipv4Annotation, bgp.IPv4Address)
 		note(ipv6Annotation, bgp.IPv6Address)
-		note(ClusterIDAnnotation, bgp.RouteReflectorClusterID)
+		note(clusterIDAnnotation, bgp.RouteReflectorClusterID)
 		if bgp.ASNumber != nil {
 			note(asnAnnotation, bgp.ASNumber.String())
 		}
@@ -248,7 +248,7 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 	err = setOrRemove(o, p.labels, "metadata", "labels")
 	for key, value := range p.annotations {
 		switch key {
-		case ClusterIDAnnotation:
+		case clusterIDAnnotation:
 			err = errors.Join(err, setOrRemove(o, map[string]any{"routeReflectorClusterID": value}, "spec", "bgp"))
 		case sinceAnnotation:
 			err = errors.Join(err, setOrRemove(o, map[string]any{key: value}, "metadata", "annotations"))

@@ -28,7 +28,7 @@ func FuzzNode(f *testing.F) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 			Name: "n", Labels: map[string]string{"zone": zone, "role": zone},
 			Annotations: map[string]string{
-				ipv4Annotation: v4, ipv6Annotation: v6, asnAnnotation: asn, ClusterIDAnnotation: id, sinceAnnotation: since,
+				ipv4Annotation: v4, ipv6Annotation: v6, asnAnnotation: asn, clusterIDAnnotation: id, sinceAnnotation: since,
 			},
 		}}
 		n.Spec.ProviderID = providerID

@@ -306,10 +306,15 @@ func routesIn(list func(kind string, into any)) plan.Routes {
 	_, settings.version = setting(apiv3.KindClusterInformation)
 	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{})}
 	for _, p := range pools.Items {
-		if !p.Spec.Disabled && (p.Spec.AllowedUses == nil || slices.Contains(p.Spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload)) {
+		if forPods(p.Spec) {
 			out.Pools = append(out.Pools, settings.of(p.Spec))
 		}
 	}
 	slices.SortFunc(out.Pools, func(x, y plan.PoolRoutes) int { return strings.Compare(x.CIDR, y.CIDR) })
 	return out
+}
+
+// forPods: pods get addresses of the IPPool.
+func forPods(spec apiv3.IPPoolSpec) bool {
+	return !spec.Disabled && (spec.AllowedUses == nil || slices.Contains(spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload))
 }

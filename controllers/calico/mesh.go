@@ -337,7 +337,7 @@ func (a *Adapter) peerPassword() *apiv3.BGPPassword {
 	defer a.store.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(a.store.peers)) {
 		p := a.store.peers[name]
-		if p.Labels[managedByLabel] == managedByValue && p.Spec.Password != nil {
+		if isOurs(p) && peeringOf(p) == "" && p.Spec.Password != nil {
 			return p.Spec.Password
 		}
 	}

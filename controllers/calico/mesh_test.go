@@ -205,6 +205,9 @@ func TestAMeshWhoseNoteIsLostIsSwitchedOnWithThePasswordOfOurBGPPeers(t *testing
 	b.giveConfig(withPassword)
 	b.run()
 	before := b.observe().BGP.Mesh
+	b.apply(plan.PutPeer{Peer: plan.Peer{
+		Name: "rrpool-aaa", Peering: "b", Node: five, PeerIP: "10.9.0.1", ASN: 64513, Password: &plan.SecretRef{Name: "shared", Key: "with-b"},
+	}}, true)
 	b.apply(plan.PutPeer{Peer: plan.Peer{Name: "rrpool-clients", NodeSelector: "all()", PeerSelector: "all()", Password: before.Password}}, true)
 	b.apply(plan.DisableMesh{Saved: before}, true)
 	b.editConfig(func(o *apiv3.BGPConfiguration) { delete(o.Annotations, beforeAnnotation) })

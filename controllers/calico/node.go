@@ -26,7 +26,7 @@ const (
 	ipv4Annotation      = "projectcalico.org/IPv4Address"
 	ipv6Annotation      = "projectcalico.org/IPv6Address"
 	asnAnnotation       = "projectcalico.org/ASNumber"
-	ClusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
+	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
 	// sinceAnnotation marks a role as given by us and says when, in RFC 3339.
 	sinceAnnotation = "rrpool.io/reflector-since"
 	// cordonedAnnotation marks a cordon as ours and says when, in RFC 3339.
@@ -58,7 +58,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
 		Zone: cmp.Or(n.Labels[scope.ZoneLabel], n.Labels[oldZoneLabel]), Created: n.CreationTimestamp.Time,
 		Cordoned: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
-		ClusterID:    plan.Plain(n.Annotations[ClusterIDAnnotation], longestID),
+		ClusterID:    plan.Plain(n.Annotations[clusterIDAnnotation], longestID),
 		Taints:       taintsOf(n),
 		Leaving:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leavingTaints[t.Key] }),
 		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return metav1.HasLabel(n.ObjectMeta, key) }),

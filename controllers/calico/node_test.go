@@ -42,7 +42,7 @@ func TestANodeIsChangedInOneWriteEach(t *testing.T) {
 		"the role": {
 			acts(plan.SetReflector{Node: five, ClusterID: "244.0.0.1"}), acts(plan.ClearReflector{Node: five}),
 			map[string]string{scope.RoleLabel: "true"},
-			map[string]string{ClusterIDAnnotation: "244.0.0.1", sinceAnnotation: noon},
+			map[string]string{clusterIDAnnotation: "244.0.0.1", sinceAnnotation: noon},
 			func(n plan.Node) bool { return n.RoleLabel && n.Marked && n.ClusterID == "244.0.0.1" },
 		},
 		"a rack": {
@@ -178,7 +178,7 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 	}{
 		"dual stack with everything": {func(n *corev1.Node) {
 			notes(ipv6Annotation, "fd00::1/64", ipv4Annotation, "10.0.0.1/24", asnAnnotation, "1.10",
-				ClusterIDAnnotation, "244.0.0.1", sinceAnnotation, "2026-05-01T00:00:00Z")(n)
+				clusterIDAnnotation, "244.0.0.1", sinceAnnotation, "2026-05-01T00:00:00Z")(n)
 			n.UID, n.CreationTimestamp, n.Labels = "u", since, reflector
 			n.Spec = corev1.NodeSpec{Unschedulable: true, ProviderID: "ibm://x"}
 			ready(n, corev1.ConditionTrue, since)
@@ -262,7 +262,7 @@ func TestASeatIsTheValueOfTheRoleLabel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 				Labels:      map[string]string{scope.RoleLabel: tc.found},
-				Annotations: map[string]string{ClusterIDAnnotation: "244.0.0.1", sinceAnnotation: "2026-05-01T00:00:00Z"},
+				Annotations: map[string]string{clusterIDAnnotation: "244.0.0.1", sinceAnnotation: "2026-05-01T00:00:00Z"},
 			}}
 			patch := withRole(n, scope, plan.SetReflector{ClusterID: "244.0.0.1", Slot: tc.slot}, "now")
 			require.Equal(t, tc.change, patch != nil)
@@ -270,7 +270,7 @@ func TestASeatIsTheValueOfTheRoleLabel(t *testing.T) {
 				require.Equal(t, map[string]any{scope.RoleLabel: tc.written}, patch.labels)
 			}
 			patch = withRole(n, scope, plan.SetReflector{ClusterID: "244.0.0.2", Slot: tc.slot}, "now")
-			require.Equal(t, "244.0.0.2", patch.annotations[ClusterIDAnnotation], "another cluster ID")
+			require.Equal(t, "244.0.0.2", patch.annotations[clusterIDAnnotation], "another cluster ID")
 		})
 	}
 }

@@ -174,7 +174,7 @@ func withRole(n *corev1.Node, scope plan.Scope, act plan.SetReflector, at string
 	}
 	return &nodePatch{
 		labels:      map[string]any{scope.RoleLabel: slot},
-		annotations: map[string]any{ClusterIDAnnotation: act.ClusterID, sinceAnnotation: at},
+		annotations: map[string]any{clusterIDAnnotation: act.ClusterID, sinceAnnotation: at},
 	}
 }
 
@@ -185,7 +185,7 @@ func withoutRole(n *corev1.Node, scope plan.Scope) *nodePatch {
 	}
 	return &nodePatch{
 		labels:      map[string]any{scope.RoleLabel: nil},
-		annotations: map[string]any{ClusterIDAnnotation: nil, sinceAnnotation: nil},
+		annotations: map[string]any{clusterIDAnnotation: nil, sinceAnnotation: nil},
 	}
 }
 

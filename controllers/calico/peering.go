@@ -98,8 +98,8 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 	return out, nil
 }
 
-// announces: nodes tell of addresses of an IPPool.
-func announces(spec apiv3.IPPoolSpec) bool { return !spec.Disabled && !spec.DisableBGPExport }
+// announces: nodes tell of addresses of pods in an IPPool.
+func announces(spec apiv3.IPPoolSpec) bool { return forPods(spec) && !spec.DisableBGPExport }
 
 // clusterIPs are the ranges of cluster IPs among those of services.
 func clusterIPs(spec apiv3.BGPConfigurationSpec) []netip.Prefix {
@@ -226,7 +226,7 @@ func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
 		out.ImportV6 = append(out.ImportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, MatchOperator: r.MatchOperator, Action: r.Action})
 	}
 	for _, r := range six.out {
-		out.ExportV6 = append(out.ExportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, MatchOperator: r.MatchOperator, Action: r.Action})
+		out.ExportV6 = append(out.ExportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, Interface: r.Interface, MatchOperator: r.MatchOperator, Action: r.Action})
 	}
 	return out
 }
@@ -247,6 +247,7 @@ func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) rules {
 	}
 	add(&r.in, f.Import, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
 	r.in = append(r.in, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
+	r.out = append(r.out, apiv3.BGPFilterRuleV4{Interface: "bpf*.cali", Action: apiv3.Reject}) // Felix's routes to services, of this node only
 	add(&r.out, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.Equal, Source: learned, Action: apiv3.Reject})
 	add(&r.out, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
 	add(&r.out, f.Withhold, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Reject})

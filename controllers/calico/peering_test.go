@@ -230,7 +230,7 @@ func TestWhatTheFilterLetsOut(t *testing.T) {
 		"198.51.100.0/24": {left, "Reject"},
 	} {
 		let := func(learned bool) string {
-			for _, r := range spec.ExportV4 {
+			for _, r := range spec.ExportV4[1:] { // the first is about routes of one interface
 				if c, err := netip.ParsePrefix(r.CIDR); err == nil {
 					of := netip.MustParsePrefix(route)
 					if of.Bits() < c.Bits() || !c.Contains(of.Addr()) || r.MatchOperator == apiv3.Equal && of != c {

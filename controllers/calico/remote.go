@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 
@@ -18,6 +19,8 @@ import (
 
 // ReadSide reads what another cluster is to this one. It needs the rights of ClusterRole rrpool-remote there, and no more.
 func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next} })
 	group, err := ChooseGroup(ctx, cfg)
 	if err != nil {
 		return peering.Side{}, err
@@ -44,10 +47,36 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 		out.Services = clusterIPs(config.Spec)
 	}
 	out.Pods = podsIn(s, group.Group.Group, calico("ippools"))
+	if most := max(len(out.Reflectors), len(out.Pods), len(out.Services)); s.err == nil && most > mostOfRemote {
+		s.err = fmt.Errorf("it has %d reflectors, ranges of pods, or ranges of services: more than %d are not taken", most, mostOfRemote)
+	}
 	if s.err != nil {
 		return peering.Side{}, fmt.Errorf("reading the remote cluster: %w", s.err)
 	}
 	return out, nil
+}
+
+// mostOfRemote is how much is taken of a remote cluster: for each range an IPPool is written. largestAnswer is in bytes.
+const (
+	mostOfRemote  = 100
+	largestAnswer = 16 << 20
+)
+
+// bounded makes requests to a server that is not trusted: where it sends them on, the token would go along.
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(request)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the request
+	}
+	if response.StatusCode/100 == 3 {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("%s answers with a redirection (%s), which is not followed", request.URL.Host, response.Status)
+	}
+	response.Body = http.MaxBytesReader(nil, response.Body, largestAnswer)
+	return response, nil
 }
 
 // podsIn are the ranges of pods at a path. A cluster without the kind is not one without pods.
@@ -65,20 +94,14 @@ func podsIn(s *served, group, ippools string) (out []netip.Prefix) {
 	return out
 }
 
-// reflectorsIn are the addresses of the nodes in the role, of those that are Ready where any is.
+// reflectorsIn are the addresses of the nodes that reflect.
 func reflectorsIn(items []corev1.Node, scope plan.Scope) []netip.Addr {
 	var nodes []plan.Node
 	for i := range items {
-		if n := nodeOf(&items[i], scope); n.RoleLabel && n.ClusterID != "" {
-			nodes = append(nodes, n)
-		}
-	}
-	ready := func(n plan.Node) bool { return n.Ready }
-	if slices.ContainsFunc(nodes, ready) {
-		nodes = slices.DeleteFunc(nodes, func(n plan.Node) bool { return !n.Ready })
+		nodes = append(nodes, nodeOf(&items[i], scope))
 	}
 	var out []netip.Addr
-	for _, n := range nodes {
+	for _, n := range peering.Reflectors(nodes) {
 		out = append(out, n.Addresses...)
 	}
 	slices.SortFunc(out, netip.Addr.Compare)

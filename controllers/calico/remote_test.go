@@ -2,6 +2,7 @@ package calico
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -48,7 +50,7 @@ func remoteBench(t *testing.T) *bench {
 func (b *bench) reflector(name string, role, ready bool) {
 	b.t.Helper()
 	n := b.node(name, func(n *corev1.Node) {
-		n.Annotations[ClusterIDAnnotation] = "244.0.0.1"
+		n.Annotations[clusterIDAnnotation] = "244.0.0.1"
 		if role {
 			n.Labels = map[string]string{scope.RoleLabel: ""}
 		}
@@ -148,4 +150,36 @@ func TestAClusterWithoutCalicoIsAnErrorAndNotAClusterWithoutPods(t *testing.T) {
 	defer server.Close()
 	_, err := ReadSide(t.Context(), &rest.Config{Host: server.URL})
 	require.ErrorContains(t, err, "reading the remote cluster: it has no IPPools of group crd.projectcalico.org: is its network Calico")
+}
+
+// A remote cluster is not trusted: its answers are of limited size, and the token goes nowhere else.
+func TestWhatARemoteClusterAnswersIsBounded(t *testing.T) {
+	pools := func(w http.ResponseWriter, r *http.Request, n int) {
+		if !strings.HasSuffix(r.URL.Path, "/ippools") {
+			http.NotFound(w, r)
+			return
+		}
+		list := apiv3.IPPoolList{}
+		for i := range n {
+			list.Items = append(list.Items, apiv3.IPPool{Spec: apiv3.IPPoolSpec{CIDR: fmt.Sprintf("10.%d.0.0/16", i)}})
+		}
+		assert.NoError(t, json.NewEncoder(w).Encode(list))
+	}
+	for says, handler := range map[string]http.HandlerFunc{
+		"answers with a redirection (302 Found), which is not followed": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/elsewhere", http.StatusFound)
+		},
+		"request body too large": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, largestAnswer+1)) },
+		"it has 101 reflectors, ranges of pods, or ranges of services: more than 100 are not taken": func(w http.ResponseWriter, r *http.Request) { pools(w, r, 101) },
+		"": func(w http.ResponseWriter, r *http.Request) { pools(w, r, 100) },
+	} {
+		server := httptest.NewServer(handler)
+		_, err := ReadSide(t.Context(), &rest.Config{Host: server.URL})
+		server.Close()
+		if says == "" {
+			require.NoError(t, err, "the negative control")
+		} else {
+			require.ErrorContains(t, err, says)
+		}
+	}
 }

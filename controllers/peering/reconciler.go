@@ -46,7 +46,7 @@ const (
 )
 
 // remoteTimeout bounds one look at a remote cluster.
-const remoteTimeout = 10 * time.Second
+const remoteTimeout = 5 * time.Second
 
 // Reconciler makes one ClusterPeering after the other as its spec wants it.
 type Reconciler struct {
@@ -165,8 +165,10 @@ func notReflecting(pool *v1alpha1.RouteReflectorPool) string {
 		return "there is no RouteReflectorPool in this cluster: its reflectors are what peers with the remote cluster"
 	case pool.DeletionTimestamp != nil:
 		return "the RouteReflectorPool of this cluster is being deleted"
-	case pool.Spec.Mode == v1alpha1.ModeFullMesh:
-		return "the RouteReflectorPool of this cluster has spec.mode FullMesh"
+	case pool.Spec.Mode != v1alpha1.ModeRouteReflector:
+		return fmt.Sprintf("the RouteReflectorPool of this cluster has spec.mode %s: set it to RouteReflector, or delete the ClusterPeering", pool.Spec.Mode)
+	case pool.Spec.Rollout.Gate == v1alpha1.GateTimer:
+		return "the RouteReflectorPool of this cluster has spec.rollout.gate Timer, with which no session is observed: set it to " + string(v1alpha1.GateSessions)
 	}
 	return ""
 }

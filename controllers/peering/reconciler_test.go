@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -94,7 +94,7 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(b.clean)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "rr-1", Labels: map[string]string{"rrpool.io/route-reflector": ""},
-		Annotations: map[string]string{"projectcalico.org/IPv4Address": "10.0.0.1/24", calico.ClusterIDAnnotation: "244.0.0.1"},
+		Annotations: map[string]string{"projectcalico.org/IPv4Address": "10.0.0.1/24", "projectcalico.org/RouteReflectorClusterID": "244.0.0.1"},
 	}}
 	client1 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "client", Annotations: map[string]string{"projectcalico.org/IPv4Address": "10.0.0.2/24"}}}
 	own := b.custom("IPPool", "own")
@@ -283,7 +283,7 @@ func TestAClusterPeeringComesAndGoes(t *testing.T) {
 	require.Equal(t, &v1alpha1.RemoteStatus{
 		ASNumber: 64513, Reflectors: []string{"10.9.0.1", "10.9.0.2"}, PodCIDRs: []string{"10.210.0.0/16"}, ServiceCIDRs: []string{"10.211.0.0/16"},
 	}, seen.Remote)
-	require.Equal(t, []v1alpha1.PeeringSession{{Node: "rr-1", Peer: "10.9.0.1", Established: true}, {Node: "rr-1", Peer: "10.9.0.2", Established: true}}, sessionsOf(seen))
+	require.Equal(t, []v1alpha1.PeeringSession{{Node: "rr-1", Peer: "10.9.0.1", Established: true}, {Node: "rr-1", Peer: "10.9.0.2", Established: true}}, seen.Sessions)
 	require.Empty(t, b.writes(func() { b.settle("b") }), "at rest nothing is written")
 
 	// While the remote cluster is not known, everything stays, and the status says so once.
@@ -295,39 +295,52 @@ func TestAClusterPeeringComesAndGoes(t *testing.T) {
 	cut(40001)
 	require.Equal(t, []string{"patch clusterpeerings/status"}, b.writes(func() { b.settle("b") }))
 	require.Equal(t, []string{"Ready Unknown RemoteUnknown", "RemoteKnown False RemoteUnknown", "SessionsEstablished Unknown RemoteUnknown"}, b.conditions("b"))
-	require.Equal(t, "the remote cluster is not known now, so nothing is changed: reading it: read tcp 10.9.0.1:6443: connection reset by peer", b.message("b", v1alpha1.ConditionReady))
+	require.Equal(t, "the remote cluster is not known now, so nothing new is written: reading it: read tcp 10.9.0.1:6443: connection reset by peer", b.message("b", v1alpha1.ConditionReady))
 	cut(40002)
 	require.Empty(t, b.writes(func() { b.settle("b") }), "the next attempt fails from another port")
 	require.Equal(t, before, b.there())
 	require.Equal(t, seen.Remote, b.status("b").Remote)
 
+	b.sideErr = nil
+	for says, edit := range map[string]func(*v1alpha1.RouteReflectorPoolSpec){
+		"spec.mode Paused":        func(s *v1alpha1.RouteReflectorPoolSpec) { s.Mode = v1alpha1.ModePaused },
+		"spec.mode FullMesh":      func(s *v1alpha1.RouteReflectorPoolSpec) { s.Mode = v1alpha1.ModeFullMesh },
+		"spec.rollout.gate Timer": func(s *v1alpha1.RouteReflectorPoolSpec) { s.Rollout.Gate = v1alpha1.GateTimer },
+	} {
+		pool := &v1alpha1.RouteReflectorPool{}
+		require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, pool))
+		was := pool.DeepCopy()
+		edit(&pool.Spec)
+		require.NoError(t, b.kube.Update(t.Context(), pool))
+		b.settle("b")
+		require.Equal(t, "Ready False NotReflecting", b.conditions("b")[0])
+		require.Contains(t, b.message("b", v1alpha1.ConditionReady), says)
+		require.Equal(t, before, b.there())
+		pool.Spec = was.Spec
+		require.NoError(t, b.kube.Update(t.Context(), pool))
+	}
+
 	// A deletion needs neither the remote cluster nor a RouteReflectorPool.
 	require.NoError(t, b.kube.DeleteAllOf(t.Context(), &v1alpha1.RouteReflectorPool{}))
-	b.sideErr = nil
 	b.settle("b")
 	require.Equal(t, "Ready False NotReflecting", b.conditions("b")[0])
 	require.Equal(t, before, b.there())
 	cut(40003)
 	b.delete("b")
-	require.Equal(t, []string{
-		"delete bgppeers", "delete bgppeers", "delete bgpconfigurations", "delete ippools", "delete ippools", "delete bgpfilters", "patch clusterpeerings/status",
-	}, b.writes(func() {
-		_, err := b.reconcile("b")
-		require.NoError(t, err)
-	}))
+	for _, want := range [][]string{
+		{"delete bgppeers", "delete bgppeers", "patch clusterpeerings/status"},
+		{"delete bgpconfigurations", "delete ippools", "delete ippools", "delete bgpfilters"},
+	} {
+		require.Equal(t, want, b.writes(func() {
+			result, err := b.reconcile("b")
+			require.NoError(t, err)
+			require.NotZero(t, result.RequeueAfter)
+		}))
+	}
 	require.Equal(t, "Ready False Deleting", b.conditions("b")[0])
 	require.Equal(t, []string{"patch clusterpeerings"}, b.writes(func() { b.settle("b") }))
 	require.True(t, b.gone("b"))
 	require.Empty(t, b.there())
-}
-
-// sessionsOf leaves out how many prefixes came.
-func sessionsOf(status v1alpha1.ClusterPeeringStatus) []v1alpha1.PeeringSession {
-	out := slices.Clone(status.Sessions)
-	for i := range out {
-		out[i].PrefixesReceived = nil
-	}
-	return out
 }
 
 func TestAKubeconfigThatCannotBeUsedIsNamedWithTheRemedy(t *testing.T) {

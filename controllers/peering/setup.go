@@ -3,26 +3,19 @@ package peering
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/calico"
 )
 
 // How fast a failing reconciliation is tried again.
@@ -31,21 +24,13 @@ const (
 	retryMax   = 30 * time.Second
 )
 
-// SetupWithManager has every ClusterPeering reconciled every look, and when a route reflector changes.
+// SetupWithManager has every ClusterPeering reconciled every look.
 //
 // They are listed, not watched: the manager ends where a watch cannot begin, and the RouteReflectorPool must not
 // depend on whether this kind is installed and may be read. What changes in a remote cluster has to be asked for anyway.
 func SetupWithManager(mgr ctrl.Manager, r *Reconciler) error {
-	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		requests, err := r.requests(ctx)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "a change of a route reflector is looked at later")
-		}
-		return requests
-	})
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusterpeering").
-		Watches(&corev1.Node{}, all, builder.WithPredicates(reflectorChanged())).
 		WatchesRawSource(source.Func(r.poll)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
@@ -97,32 +82,6 @@ func (r *Reconciler) requests(ctx context.Context) ([]reconcile.Request, error) 
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
 	}
 	return out, nil
-}
-
-// reflectorChanged passes what changes which nodes are route reflectors, and which of them are Ready.
-func reflectorChanged() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return reflectorIn(e.Object) != nil },
-		DeleteFunc: func(e event.DeleteEvent) bool { return reflectorIn(e.Object) != nil },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return !reflect.DeepEqual(reflectorIn(e.ObjectOld), reflectorIn(e.ObjectNew))
-		},
-	}
-}
-
-// reflectorIn is what a peering depends on in a route reflector, nil for any other node.
-func reflectorIn(o client.Object) []string {
-	node, ok := o.(*corev1.Node)
-	if !ok || node.Annotations[calico.ClusterIDAnnotation] == "" {
-		return nil
-	}
-	out := []string{node.Annotations[calico.ClusterIDAnnotation]}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			out = append(out, string(c.Status))
-		}
-	}
-	return out
 }
 
 // What the manager may do for ClusterPeerings beside what it may do anyway.

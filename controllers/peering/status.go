@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
@@ -59,11 +58,7 @@ func texts[T fmt.Stringer](values []T) []string {
 func (s *scope) sessions() []v1alpha1.PeeringSession {
 	var out []v1alpha1.PeeringSession
 	for _, e := range s.step.Expected {
-		session := v1alpha1.PeeringSession{Node: e.Node, Peer: e.Peer.String(), Established: e.Established}
-		if e.Received >= 0 {
-			session.PrefixesReceived = ptr.To(int32(e.Received)) //nolint:gosec // a number of routes
-		}
-		out = append(out, session)
+		out = append(out, v1alpha1.PeeringSession{Node: e.Node, Peer: e.Peer.String(), Established: e.Established})
 	}
 	return out
 }
@@ -110,7 +105,7 @@ func (s *scope) ready(failure error) metav1.Condition {
 	case s.desired.Gone:
 		return condition(kind, metav1.ConditionFalse, reasonDeleting, "what was written for it is being taken away")
 	case s.remoteErr != nil:
-		return condition(kind, metav1.ConditionUnknown, reasonRemoteUnknown, "the remote cluster is not known now, so nothing is changed: %s", s.remoteErr)
+		return condition(kind, metav1.ConditionUnknown, reasonRemoteUnknown, "the remote cluster is not known now, so nothing new is written: %s", s.remoteErr)
 	case s.step.Problem != nil:
 		return condition(kind, metav1.ConditionFalse, s.step.Problem.Reason, "nothing new is written: %s", s.step.Problem.Message)
 	case s.changes > 0:

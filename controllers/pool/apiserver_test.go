@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,7 +66,26 @@ func TestWhatChangesIsLookedAt(t *testing.T) {
 		require.NoError(t, admin.Create(ctx, object))
 	}
 	world := &observedDatastore{fakeDatastore: &fakeDatastore{cluster: plan.Cluster{Nodes: workloadNodes(6)}}, changes: make(chan struct{}, 1)}
-	stop := startManager(t, cluster, scheme, world)
+	skip := true
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&corev1.Node{}:   {Transform: pool.SlimNode},
+			&corev1.Secret{}: {Namespaces: map[string]cache.Config{managerNamespace: {}}},
+		}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, pool.SetupWithManager(mgr, &pool.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: world, Providers: world.connect, Namespace: managerNamespace,
+		Next: func(rollout.Observed, rollout.Desired, time.Time) rollout.Step { return steady },
+	}, world))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stop := func() {
+		cancel()
+		require.NoError(t, <-done)
+	}
 	defer stop()
 
 	// A minimal object: the apiserver fills in the defaults.
@@ -96,30 +114,6 @@ func TestWhatChangesIsLookedAt(t *testing.T) {
 	eventually(t, func(c *assert.CollectT) {
 		require.True(c, apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(object), object)))
 	})
-}
-
-func startManager(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, world *observedDatastore) (stop func()) {
-	t.Helper()
-	skip := true
-	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}:   {Transform: pool.SlimNode},
-			&corev1.Secret{}: {Namespaces: map[string]cache.Config{managerNamespace: {}}},
-		}},
-	})
-	require.NoError(t, err)
-	require.NoError(t, pool.SetupWithManager(mgr, &pool.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: world, Providers: world.connect, Namespace: managerNamespace,
-		Next: func(rollout.Observed, rollout.Desired, time.Time) rollout.Step { return steady },
-	}, world))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	return func() {
-		cancel()
-		require.NoError(t, <-done)
-	}
 }
 
 func eventually(t *testing.T, check func(*assert.CollectT)) {

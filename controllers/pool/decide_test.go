@@ -256,23 +256,6 @@ func TestAThresholdIsCrossedDownwardsWithAMargin(t *testing.T) {
 	require.Equal(t, 1, size(50), "a person ordered too many once")
 }
 
-// shaping is a turn on a cluster of so many clients in three zones.
-func shaping(kind v1alpha1.TopologyType, nodes int) (*Scope, []plan.Node) {
-	s := &Scope{object: &v1alpha1.RouteReflectorPool{}, Provider: v1alpha1.ProviderIKS}
-	s.object.Spec.BGP.NodeLabel = "role"
-	s.object.Spec.Sizing.Max = 25
-	s.object.Spec.Topology = v1alpha1.TopologySpec{
-		Type: kind, ClusterID: "244.0.0.1", Redundancy: 3, MaxClientsPerReflector: 500, MaxPathsPerPrefix: 64, ZoneLabel: "zone",
-	}
-	for i := range nodes {
-		zone := fmt.Sprintf("z%d", i%3)
-		s.Cluster.Nodes = append(s.Cluster.Nodes, plan.Node{
-			Name: fmt.Sprintf("n%04d", i), Zone: zone, Labels: map[string]string{"zone": zone}, Ready: true,
-		})
-	}
-	return s, s.Cluster.Nodes
-}
-
 func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 	zones := []string{"z0", "z1", "z2"}
 	for name, tc := range map[string]struct {
@@ -296,7 +279,20 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 		"but beyond it":                           {kind: v1alpha1.TopologyQuorum, nodes: 300, known: 3, want: v1alpha1.TopologyQuorum, perZone: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, clients := shaping(tc.kind, tc.nodes)
+			// A cluster of so many clients in three zones.
+			s := &Scope{object: &v1alpha1.RouteReflectorPool{}, Provider: v1alpha1.ProviderIKS}
+			s.object.Spec.BGP.NodeLabel = "role"
+			s.object.Spec.Sizing.Max = 25
+			s.object.Spec.Topology = v1alpha1.TopologySpec{
+				Type: tc.kind, ClusterID: "244.0.0.1", Redundancy: 3, MaxClientsPerReflector: 500, MaxPathsPerPrefix: 64, ZoneLabel: "zone",
+			}
+			for i := range tc.nodes {
+				zone := fmt.Sprintf("z%d", i%3)
+				s.Cluster.Nodes = append(s.Cluster.Nodes, plan.Node{
+					Name: fmt.Sprintf("n%04d", i), Zone: zone, Labels: map[string]string{"zone": zone}, Ready: true,
+				})
+			}
+			clients := s.Cluster.Nodes
 			if tc.edit != nil {
 				tc.edit(s)
 			}

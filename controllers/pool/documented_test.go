@@ -97,7 +97,19 @@ func words(t *testing.T, patterns map[string][]string) []string {
 	var out []string
 	for folder, all := range patterns {
 		for _, pattern := range all {
-			found := find(t, folder, regexp.MustCompile(pattern))
+			files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+			require.NoError(t, err)
+			var found []string
+			for _, file := range files {
+				if strings.HasSuffix(file, "_test.go") {
+					continue
+				}
+				content, err := os.ReadFile(file)
+				require.NoError(t, err)
+				for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(content, -1) {
+					found = append(found, string(match[1]))
+				}
+			}
 			require.NotEmpty(t, found, "%s finds nothing in %s", pattern, folder)
 			for _, word := range found {
 				if folder == "../../cloud" {
@@ -107,24 +119,6 @@ func words(t *testing.T, patterns map[string][]string) []string {
 					out = append(out, word)
 				}
 			}
-		}
-	}
-	return out
-}
-
-func find(t *testing.T, folder string, pattern *regexp.Regexp) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	require.NoError(t, err)
-	var out []string
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, match := range pattern.FindAllSubmatch(content, -1) {
-			out = append(out, string(match[1]))
 		}
 	}
 	return out

@@ -2,7 +2,6 @@ package pool_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -16,11 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -45,8 +43,6 @@ const (
 	clusterID        = "c1"
 	apiKey           = "very secret/key+1"
 )
-
-var errRace = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "10.0.0.1", errors.New("another write was faster"))
 
 // fakeDatastore is a datastore in memory that does as the test sets.
 type fakeDatastore struct {
@@ -240,7 +236,8 @@ func newEnvironment(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool))
 		recorder: events.NewFakeRecorder(1000),
 		clock:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
-	object := defaultObject()
+	object := crd.Default()
+	object.Generation, object.Finalizers = 1, []string{v1alpha1.Finalizer}
 	for _, f := range change {
 		f(object)
 	}
@@ -357,13 +354,9 @@ func (e *environment) edit(change func(*v1alpha1.RouteReflectorPool)) {
 
 func (e *environment) condition(kind string) metav1.Condition {
 	e.Helper()
-	for _, c := range e.object().Status.Conditions {
-		if c.Type == kind {
-			return c
-		}
-	}
-	require.Fail(e, "no condition", kind)
-	return metav1.Condition{}
+	found := meta.FindStatusCondition(e.object().Status.Conditions, kind)
+	require.NotNil(e, found, kind)
+	return *found
 }
 
 // expect holds a condition to "Type Status Reason".
@@ -386,12 +379,6 @@ func (e *environment) delete() {
 func (e *environment) gone() bool {
 	err := e.client.Get(e.Context(), client.ObjectKey{Name: v1alpha1.SingletonName}, &v1alpha1.RouteReflectorPool{})
 	return client.IgnoreNotFound(err) == nil && err != nil
-}
-
-func defaultObject() *v1alpha1.RouteReflectorPool {
-	object := crd.Default()
-	object.Generation, object.Finalizers = 1, []string{v1alpha1.Finalizer}
-	return object
 }
 
 func inMode(of v1alpha1.Mode) func(*v1alpha1.RouteReflectorPool) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -91,7 +93,7 @@ func TestStepIsTakenInOrderUpToTheFirstError(t *testing.T) {
 	e.expect("Degraded True StepFailed", "Ready False X")
 	require.Equal(t, []string{"Normal ReflectorAdded " + one.String() + ": because"}, e.emitted)
 
-	e.calico.fail[two.String()] = fmt.Errorf("writing: %w", errRace)
+	e.calico.fail[two.String()] = fmt.Errorf("writing: %w", apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "10.0.0.1", errors.New("another write was faster")))
 	require.NoError(t, e.reconcile(), "a lost race is no error")
 	require.Equal(t, time.Second, e.result.RequeueAfter)
 	e.expect("Degraded False AsExpected")

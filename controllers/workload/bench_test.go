@@ -146,8 +146,3 @@ func (b *bench) budget(name string, counted bool, allowed int32) {
 	_, err = budgets.UpdateStatus(b.t.Context(), out, metav1.UpdateOptions{})
 	require.NoError(b.t, err)
 }
-
-func (b *bench) removeBudget(name string) {
-	b.t.Helper()
-	require.NoError(b.t, b.kube.PolicyV1().PodDisruptionBudgets(b.space).Delete(b.t.Context(), name, metav1.DeleteOptions{}))
-}

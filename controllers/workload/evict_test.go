@@ -64,7 +64,7 @@ func TestABudgetIsKeptAndNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 2)
 
-	b.removeBudget("pdb")
+	require.NoError(b.t, b.kube.PolicyV1().PodDisruptionBudgets(b.space).Delete(b.t.Context(), "pdb", metav1.DeleteOptions{}))
 	did, err = b.Evict(t.Context(), "b1")
 	require.NoError(t, err)
 	require.Equal(t, Eviction{Evicted: 1}, did, "without the budget it goes")

@@ -45,13 +45,8 @@ func TestEveryClientOfARealBIRDGetsEveryPrefix(t *testing.T) {
 	require.Positive(t, r.AllReturn.Converged)
 	require.Greater(t, r.PeakMemory, int64(1<<20))
 	require.Positive(t, r.SlowestAnswer)
-	requireCalicoReflector(t, filepath.Join(dir, "bird.cfg"))
-}
-
-// requireCalicoReflector holds what confd has rendered to what a reflector's sessions with its clients are in a real cluster.
-func requireCalicoReflector(t *testing.T, path string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
+	// What confd has rendered is what a reflector's sessions with its clients are in a real cluster.
+	text, err := os.ReadFile(filepath.Join(dir, "bird.cfg"))
 	require.NoError(t, err)
 	config := string(text)
 	for option, times := range map[string]int{

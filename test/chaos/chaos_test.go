@@ -89,7 +89,8 @@ func newRun(t *testing.T, length time.Duration) *chaosRun {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &chaosRun{cluster: &cluster{Site: built, t: t, ctx: ctx}, seed: seed, length: length, begun: time.Now()}
 	s.before = s.configuration(ctx)
-	s.record = newRecord(s.Lab.Checkpoint)
+	s.record = &record{checkpoint: s.Lab.Checkpoint, events: map[*fault]int{}}
+	s.record.open()
 	s.keeper = &keeper{site: built, note: s.note, away: true}
 	s.observer = s.startObserver(ctx)
 	s.watchers.Go(func() { s.keeper.run(ctx) })

@@ -252,18 +252,6 @@ func bounds(r probe.Report) (from, until time.Time) {
 	return from, until
 }
 
-// lossyPairs are the nodes between whose pods something was lost, in any direction.
-func lossyPairs(r probe.Report) []string {
-	var out []string
-	for _, pair := range r.Lossy() {
-		names := []string{pair.From, pair.To}
-		slices.Sort(names)
-		out = append(out, strings.Join(names, " and "))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // meshWrites are the manager's writes to the BGPConfiguration since e began, from the apiserver's audit log.
 func (c *cluster) meshWrites(e event) []controlplane.AuditEvent {
 	c.t.Helper()

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -369,40 +368,4 @@ func (c *cluster) onePerZone(reflectors []string) bool {
 func (c *cluster) requireOnePerZone(reflectors []string) {
 	c.t.Helper()
 	require.True(c.t, c.onePerZone(reflectors), "%v are in zones %v", reflectors, c.zones())
-}
-
-// requireNoPeersOf checks that no BGPPeer is left for a node that is gone.
-func (c *cluster) requireNoPeersOf(node string) {
-	c.t.Helper()
-	peers, err := c.Lab.Calico().BGPPeers().List(c.ctx, options.ListOptions{})
-	require.NoError(c.t, err)
-	require.NotEmpty(c.t, peers.Items)
-	for i := range peers.Items {
-		require.NotContains(c.t, strings.Split(peers.Items[i].Name, "."), node)
-	}
-}
-
-// shutDownEach shuts nodes down in order, and says when the last one began to go.
-func (c *cluster) shutDownEach(nodes []string) time.Time {
-	c.t.Helper()
-	next := time.Now()
-	for _, n := range nodes {
-		time.Sleep(time.Until(next))
-		next = time.Now().Add(apart)
-		c.t.Logf("%s %s is shut down", time.Now().Format("15:04:05.000"), n)
-		require.NoError(c.t, c.Lab.Shutdown(c.ctx, n))
-	}
-	time.Sleep(apart / 2)
-	return next.Add(-apart)
-}
-
-// requireNetCaught checks that the manager switched the mesh on before the last reflector went, and said why.
-func (c *cluster) requireNetCaught(e event, last time.Time) {
-	c.t.Helper()
-	writes := c.meshWrites(e)
-	require.NotEmpty(c.t, writes, "the mesh came back")
-	c.t.Logf("    mesh: %s, the last one went at %s", writes[0], last.Format("15:04:05.000"))
-	require.True(c.t, writes[0].Time.Before(last), "the mesh came on at %s, after the last one went at %s", writes[0].Time, last)
-	c.requireMesh(true)
-	c.requireEvents(e, []string{"MeshRestored", "only 1 route reflectors serve, at least 2 should: the mesh takes over until they are back"})
 }

@@ -34,12 +34,6 @@ type segment struct {
 	cut         map[string]bool // nodes that are off the network themselves
 }
 
-func newRecord(checkpoint func(string)) *record {
-	l := &record{checkpoint: checkpoint, events: map[*fault]int{}}
-	l.open()
-	return l
-}
-
 // feel: from here on losses may be due to k. Call it before k is done.
 func (l *record) feel(k *occurrence) {
 	l.mu.Lock()

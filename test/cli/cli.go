@@ -246,11 +246,17 @@ func RequireBad(t *testing.T, command Command, name string, calls map[string]Bad
 	for what, call := range calls {
 		t.Run(what, func(t *testing.T) {
 			got := Ask(t, command, append([]string{name}, call[0]...)...)
-			require.Equal(t, 1, got.Code)
-			require.Empty(t, got.Out)
-			RequireSentence(t, got.Err, call[1]...)
+			RequireRefused(t, got, call[1]...)
 		})
 	}
+}
+
+// RequireRefused requires that a call ended with one sentence for the user, and without half of an answer.
+func RequireRefused(t *testing.T, got Answer, says ...string) {
+	t.Helper()
+	require.Equal(t, 1, got.Code)
+	require.Empty(t, got.Out)
+	RequireSentence(t, got.Err, says...)
 }
 
 // RequireSentence requires one line of error with all the words.
@@ -264,9 +270,10 @@ func RequireSentence(t *testing.T, text string, says ...string) {
 	}
 }
 
-// RequireWidth requires that every line fits a terminal.
+// RequireWidth requires that every line fits a terminal, and that there are no colours.
 func RequireWidth(t *testing.T, text string, width int) {
 	t.Helper()
+	require.NotContains(t, text, "\x1b")
 	for line := range strings.SplitSeq(text, "\n") {
 		require.LessOrEqual(t, len([]rune(line)), width, "%q", line)
 	}

@@ -118,9 +118,6 @@ func with(t *testing.T, component string) string {
 	return relativeToRoot
 }
 
-// monitored are the values for all of config/monitoring.
-var monitored = []string{"--set", "monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"}
-
 func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range overlays(t) {
@@ -131,7 +128,8 @@ func TestTheChartMakesWhatTheOverlaysAre(t *testing.T) {
 	require.Equal(t, "keep", first(t, made, "CustomResourceDefinition").GetAnnotations()[keep])
 	require.Empty(t, unequal(rendered(t, "--set", "credentials.externalSecret.enabled=true"), build(t, with(t, "external-secret"))))
 	require.Empty(t, unequal(rendered(t, "--set", "credentials.trustedProfile.name=a b"), build(t, with(t, "trusted-profile"))))
-	require.Empty(t, unequal(rendered(t, monitored...), append(build(t, iksOverlay), build(t, "config/monitoring")...)))
+	const monitored = "monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"
+	require.Empty(t, unequal(rendered(t, "--set", monitored), append(build(t, iksOverlay), build(t, "config/monitoring")...)))
 }
 
 // Negative controls for the test above: every object of either side, and a field in the middle of one.

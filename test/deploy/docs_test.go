@@ -34,27 +34,21 @@ var written = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)<<'YAML'\n(.*?\n) *YAML\n`),
 }
 
-// objectsOf are those that a page has in full. That a key is given once only is checked as well: the apiserver never sees the first of two.
-func objectsOf(t *testing.T, text string) []*object {
-	t.Helper()
-	var out []*object
-	for _, pattern := range written {
-		for _, match := range pattern.FindAllStringSubmatch(text, -1) {
-			for document := range strings.SplitSeq(match[1], "\n---\n") {
-				o := &object{}
-				require.NoError(t, yaml.UnmarshalStrict([]byte(document), &o.Object), document)
-				require.NotEmpty(t, o.GetKind(), "a block is an object, in full:\n%s", document)
-				out = append(out, o)
-			}
-		}
-	}
-	return out
-}
-
 func TestEveryObjectOfAPageIsAccepted(t *testing.T) {
 	c, _ := deployed(t)
 	for _, name := range append(slices.Clone(pages), "docs/peering.md") {
-		objects := objectsOf(t, text(t, path(name)))
+		// That a key is given once only is checked as well: the apiserver never sees the first of two.
+		var objects []*object
+		for _, pattern := range written {
+			for _, match := range pattern.FindAllStringSubmatch(text(t, path(name)), -1) {
+				for document := range strings.SplitSeq(match[1], "\n---\n") {
+					o := &object{}
+					require.NoError(t, yaml.UnmarshalStrict([]byte(document), &o.Object), document)
+					require.NotEmpty(t, o.GetKind(), "a block is an object, in full:\n%s", document)
+					objects = append(objects, o)
+				}
+			}
+		}
 		require.NotEmpty(t, objects, name)
 		for _, o := range objects {
 			_, err := c.try(t, o)
@@ -63,8 +57,6 @@ func TestEveryObjectOfAPageIsAccepted(t *testing.T) {
 	}
 	require.Empty(t, c.warnings.all())
 }
-
-var patch = regexp.MustCompile(`kubectl patch rrp default --type=merge -p '(\{.*?\})'`)
 
 func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
 	c, _ := deployed(t)
@@ -78,7 +70,7 @@ func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
 		return err
 	}
 	for _, name := range pages {
-		found := patch.FindAllStringSubmatch(text(t, path(name)), -1)
+		found := regexp.MustCompile(`kubectl patch rrp default --type=merge -p '(\{.*?\})'`).FindAllStringSubmatch(text(t, path(name)), -1)
 		require.NotEmpty(t, found, name)
 		for _, match := range found {
 			require.NoError(t, try(match[1]), "%s: %s", name, match[1])
@@ -88,14 +80,12 @@ func TestEveryPatchOfAPageIsAccepted(t *testing.T) {
 	require.Error(t, try(`{"spec":{"modes":"FullMesh"}}`))
 }
 
-var field = regexp.MustCompile("`((?:spec|status)\\.[\\w.]+)")
-
 func TestEveryFieldThatAPageNamesExists(t *testing.T) {
 	var crd apiextensionsv1.CustomResourceDefinition
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text(t, path("config/crd/rrpool.io_routereflectorpools.yaml"))), &crd))
 	schema := *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, name := range explained {
-		found := field.FindAllStringSubmatch(text(t, path(name)), -1)
+		found := regexp.MustCompile("`((?:spec|status)\\.[\\w.]+)").FindAllStringSubmatch(text(t, path(name)), -1)
 		require.NotEmpty(t, found, name)
 		for _, match := range found {
 			// Of a node, and of Calico's Installation.
@@ -119,8 +109,6 @@ func has(schema apiextensionsv1.JSONSchemaProps, names []string) bool {
 	return ok && has(next, names[1:])
 }
 
-var key = regexp.MustCompile(`\brrpool\.io/[a-z][a-z0-9-]*`)
-
 // Keys that are said to be written are spelled as the code spells them.
 func TestEveryKeyThatAPageNamesIsInTheCode(t *testing.T) {
 	var code strings.Builder
@@ -138,7 +126,7 @@ func TestEveryKeyThatAPageNamesIsInTheCode(t *testing.T) {
 		return strings.Contains(code.String(), `"`+key+`"`) || strings.Contains(code.String(), "default="+key+"\n")
 	}
 	for _, name := range explained {
-		for _, found := range key.FindAllString(text(t, path(name)), -1) {
+		for _, found := range regexp.MustCompile(`\brrpool\.io/[a-z][a-z0-9-]*`).FindAllString(text(t, path(name)), -1) {
 			require.True(t, quoted(found) || found == "rrpool.io/v1alpha1", "%s: %s", name, found)
 		}
 	}
@@ -228,30 +216,6 @@ type rule struct {
 	allowed []string
 }
 
-// kindRules are what the commands of the page have to fit.
-func kindRules(t *testing.T) []rule {
-	t.Helper()
-	cluster, nodes := clusterFile(t)
-	deployment := convert[appsv1.Deployment](t, first(t, build(t, kindOverlay), "Deployment"))
-	manifest := text(t, calicoManifest(t, "calico.yaml"))
-	image := []string{deployment.Spec.Template.Spec.Containers[0].Image}
-	calico := regexp.MustCompile(`image: quay.io/calico/node:(\S+)`).FindStringSubmatch(manifest)
-	require.NotNil(t, calico)
-	return []rule{
-		{`kind (?:load|delete) .*--name (\S+)`, []string{cluster.Name}},
-		{`docker (?:stop|start) (\S+)`, nodes},
-		{`\b(rrpool-(?:worker|control-plane)\d*)\b`, nodes},
-		{`docker build --tag (\S+) `, image},
-		{`kind load docker-image (\S+) `, image},
-		{`--namespace (\S+) rollout`, []string{deployment.Namespace}},
-		{`rollout status deployment/(\S+)`, []string{deployment.Name}},
-		{`CALICO_IPV4POOL_CIDR.* to .([0-9./]+)`, []string{cluster.Networking.PodSubnet.String()}},
-		// The release whose confd and CRDs our tests run with.
-		{`githubusercontent\.com/projectcalico/calico/([^/]+)/`, calico[1:]},
-		{`githubusercontent\.com/projectcalico/calico/[^/]+/manifests/(\S+)`, []string{"operator-crds.yaml", "tigera-operator.yaml"}},
-	}
-}
-
 // misfits are what a page says that it may not, or does not say at all.
 func misfits(said string, rules []rule) []string {
 	var out []string
@@ -270,7 +234,25 @@ func misfits(said string, rules []rule) []string {
 }
 
 func TestTheCommandsOfTheKindPageFitTheFiles(t *testing.T) {
-	said, rules := text(t, path("docs/kind.md")), kindRules(t)
+	cluster, nodes := clusterFile(t)
+	deployment := convert[appsv1.Deployment](t, first(t, build(t, kindOverlay), "Deployment"))
+	manifest := text(t, calicoManifest(t, "calico.yaml"))
+	image := []string{deployment.Spec.Template.Spec.Containers[0].Image}
+	calico := regexp.MustCompile(`image: quay.io/calico/node:(\S+)`).FindStringSubmatch(manifest)
+	require.NotNil(t, calico)
+	said, rules := text(t, path("docs/kind.md")), []rule{
+		{`kind (?:load|delete) .*--name (\S+)`, []string{cluster.Name}},
+		{`docker (?:stop|start) (\S+)`, nodes},
+		{`\b(rrpool-(?:worker|control-plane)\d*)\b`, nodes},
+		{`docker build --tag (\S+) `, image},
+		{`kind load docker-image (\S+) `, image},
+		{`--namespace (\S+) rollout`, []string{deployment.Namespace}},
+		{`rollout status deployment/(\S+)`, []string{deployment.Name}},
+		{`CALICO_IPV4POOL_CIDR.* to .([0-9./]+)`, []string{cluster.Networking.PodSubnet.String()}},
+		// The release whose confd and CRDs our tests run with.
+		{`githubusercontent\.com/projectcalico/calico/([^/]+)/`, calico[1:]},
+		{`githubusercontent\.com/projectcalico/calico/[^/]+/manifests/(\S+)`, []string{"operator-crds.yaml", "tigera-operator.yaml"}},
+	}
 	require.Empty(t, misfits(said, rules))
 	for right, wrong := range map[string]string{"docker stop rrpool-worker3": "docker stop rrpool-worker9", "calico/v3.31.0/": "calico/v3.30.0/"} {
 		require.NotEmpty(t, misfits(strings.Replace(said, right, wrong, 1), rules), "negative control: %s", wrong)

@@ -28,15 +28,6 @@ type site struct {
 	wanted     []*object
 }
 
-func newSite(t *testing.T) site {
-	t.Helper()
-	s := site{cluster: start(t), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), wanted: build(t, iksOverlay)}
-	t.Cleanup(func() { require.NoError(t, s.plane.Stop()) })
-	require.NoError(t, controlplane.WriteKubeconfig(s.kubeconfig, s.plane.AdminConfig()))
-	externalSecrets(t, s.cluster)
-	return s
-}
-
 // unlike are the objects that the cluster has not, or has otherwise: applying them would change it.
 func (s site) unlike(t *testing.T, objects []*object) []string {
 	t.Helper()
@@ -82,7 +73,10 @@ func (s site) pool(t *testing.T) *object {
 
 func TestInstalling(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := site{cluster: start(t), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), wanted: build(t, iksOverlay)}
+	t.Cleanup(func() { require.NoError(t, s.plane.Stop()) })
+	require.NoError(t, controlplane.WriteKubeconfig(s.kubeconfig, s.plane.AdminConfig()))
+	externalSecrets(t, s.cluster)
 	t.Run("as the page says", s.page)
 	t.Run("a release, from its beginning to its end", s.release)
 	t.Run("who says the mode", s.mode)

@@ -59,7 +59,13 @@ func start(t *testing.T) *cluster {
 	t.Helper()
 	native := t.TempDir()
 	require.NoError(t, controlplane.NativeCRDs(t.Context(), native))
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{CRDs: []string{operatorCRDs(t), native}})
+	// What Calico's operator-crds.yaml installs: the operator's own kinds and all of Calico's.
+	const name = "operator-crds.yaml"
+	content, err := os.ReadFile(calicoManifest(t, name))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{CRDs: []string{dir, native}})
 	require.NoError(t, err)
 	c := &cluster{plane: plane, warnings: &warnings{}}
 	config := plane.AdminConfig()
@@ -71,17 +77,6 @@ func start(t *testing.T) *cluster {
 	c.mapper, err = apiutil.NewDynamicRESTMapper(config, http)
 	require.NoError(t, err)
 	return c
-}
-
-// operatorCRDs is a folder with what Calico's operator-crds.yaml installs: the operator's own kinds and all of Calico's.
-func operatorCRDs(t *testing.T) string {
-	t.Helper()
-	const name = "operator-crds.yaml"
-	content, err := os.ReadFile(calicoManifest(t, name))
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
-	return dir
 }
 
 // calicoManifest is a file that Calico publishes, of the release that we build against.

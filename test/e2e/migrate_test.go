@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	plancmd "github.com/rrpool/rrpool/cmd/rrpool/plan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
@@ -112,7 +114,10 @@ func TestMigrationAndReturn(t *testing.T) {
 			require.NoError(t, s.WaitReady(within(t, ctx)))
 			requireMigrated(t, ctx, s, tc.zones)
 			requirePredicted(t, ctx, s, since, predicted)
-			requireNothingToDo(t, s)
+			// At rest a plan is empty, and has no doubts.
+			got := cli.Ask(t, plancmd.New, "plan", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
+			require.Zero(t, got.Code, got.Out)
+			require.Contains(t, got.Out, "√ There is nothing to do.")
 
 			s.Lab.Checkpoint("return")
 			predicted, since = predict(t, s, "FullMesh"), time.Now()

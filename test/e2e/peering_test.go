@@ -68,6 +68,7 @@ func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 			require.Empty(t, hops, on)
 		}
 	})
+	p.phase(t, "nothing undeclared passes", func() { p.undeclared(t) })
 	p.phase(t, "replace a reflector", func() {
 		p.replace(t, "worker-2")
 		p.await(t)
@@ -262,6 +263,47 @@ func (p *peered) awaitRoutes(t *testing.T) {
 		}
 	})
 	t.Logf("all nodes have their routes after %s more", time.Since(began).Round(100*time.Millisecond))
+}
+
+// undeclared has b's nodes announce a range that is not advertised. It comes no further than a filter allows: emptied ones let it into a.
+func (p *peered) undeclared(t *testing.T) {
+	t.Helper()
+	balancers := netip.MustParsePrefix("198.51.100.0/24")
+	announce := func(blocks ...apiv3.ServiceLoadBalancerIPBlock) {
+		config := bgpConfiguration(t, p.ctx, p.b)
+		config.Spec.ServiceLoadBalancerIPs = blocks
+		_, err := p.b.Lab.Calico().BGPConfigurations().Update(p.ctx, config, options.SetOptions{})
+		require.NoError(t, err)
+	}
+	arrived := func(t require.TestingT) (on []string) {
+		for _, name := range p.a.Lab.Nodes() {
+			hops, err := p.a.Lab.NextHops(name, balancers)
+			require.NoError(t, err)
+			if len(hops) > 0 {
+				on = append(on, name)
+			}
+		}
+		return on
+	}
+	announce(apiv3.ServiceLoadBalancerIPBlock{CIDR: balancers.String()})
+	time.Sleep(2 * time.Second)
+	require.Empty(t, arrived(t))
+	for _, s := range p.sites() {
+		s.KillManager()
+		filters := s.Lab.Calico().BGPFilter()
+		f, err := filters.Get(p.ctx, "rrpool-peering-"+peeringName, options.GetOptions{})
+		require.NoError(t, err)
+		f.Spec = apiv3.BGPFilterSpec{}
+		_, err = filters.Update(p.ctx, f, options.SetOptions{})
+		require.NoError(t, err)
+	}
+	soon(t, func(c *assert.CollectT) { require.NotEmpty(c, arrived(c), "the negative control") })
+	for _, s := range p.sites() {
+		p.startManager(t, s)
+	}
+	soon(t, func(c *assert.CollectT) { require.Empty(c, arrived(c)) })
+	announce()
+	p.await(t)
 }
 
 // replace has another node of b reflect in the place of one.

@@ -52,14 +52,6 @@ func setEnvironment(t *testing.T, s *site.Site) {
 	}
 }
 
-// requireNothingToDo: at rest a plan is empty, and has no doubts.
-func requireNothingToDo(t *testing.T, s *site.Site) {
-	t.Helper()
-	got := cli.Ask(t, plancmd.New, "plan", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
-	require.Zero(t, got.Code, got.Out)
-	require.Contains(t, got.Out, "√ There is nothing to do.")
-}
-
 // writes are all that is written, each with its step and its reason. What one step
 // writes about several nodes for one reason is in order of the nodes' names.
 func (p prediction) writes(rename *strings.Replacer) []string {
@@ -95,7 +87,16 @@ var reported = []string{
 // same writes for the same reasons in the same order, and nothing else.
 func requirePredicted(t *testing.T, ctx context.Context, s *site.Site, since time.Time, p prediction) { //nolint:revive // t comes first in tests
 	t.Helper()
-	want := p.writes(newNames(s))
+	// The nodes that did not exist when they were predicted: the machines of a zone, in the order of their names.
+	var pairs []string
+	count := map[string]int{}
+	if s.Cloud != nil {
+		for _, w := range s.Cloud.Workers(site.ClusterID, site.PoolName) {
+			count[w.Zone]++
+			pairs = append(pairs, fmt.Sprintf("new-%s-%d ", w.Zone, count[w.Zone]), w.IP+" ")
+		}
+	}
+	want := p.writes(strings.NewReplacer(pairs...))
 	require.NotEmpty(t, want)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		events, err := s.Events(ctx, since)
@@ -121,19 +122,6 @@ func poolStep(p prediction, did string) string {
 		}
 	}
 	return "not predicted: " + did
-}
-
-// newNames are the names of the nodes that did not exist when they were predicted: the machines of a zone, in the order of their names.
-func newNames(s *site.Site) *strings.Replacer {
-	var pairs []string
-	count := map[string]int{}
-	if s.Cloud != nil {
-		for _, w := range s.Cloud.Workers(site.ClusterID, site.PoolName) {
-			count[w.Zone]++
-			pairs = append(pairs, fmt.Sprintf("new-%s-%d ", w.Zone, count[w.Zone]), w.IP+" ")
-		}
-	}
-	return strings.NewReplacer(pairs...)
 }
 
 // The same where the reflectors are nodes with pods: every pair, every role, and whom it costs packets.

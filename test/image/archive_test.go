@@ -53,13 +53,6 @@ type contents struct {
 // archive is the folder of an OCI layout. It is read here from the specification, and not with what has written it.
 type archive string
 
-func readArchive(t *testing.T, path string) archive {
-	t.Helper()
-	dir := t.TempDir()
-	tar(t, "-xf", path, "-C", dir)
-	return archive(dir)
-}
-
 func (a archive) path(d descriptor) string {
 	return filepath.Join(string(a), "blobs", strings.Replace(d.Digest, ":", "/", 1))
 }
@@ -133,9 +126,6 @@ func TestLayersBringFilesOnly(t *testing.T) {
 	}
 }
 
-// licenceFile is what a file with a licence or a notice is called at the top of a module.
-var licenceFile = regexp.MustCompile(`^(LICEN[CS]E|License|COPYING|NOTICE)(\.(txt|md))?$`)
-
 // Every platform of the archive has an image that keeps the rules, with a program for that platform, and the licences.
 func TestEveryPlatformHasAnImageThatKeepsTheRules(t *testing.T) {
 	a := made(t)
@@ -159,7 +149,26 @@ func requireLicences(t *testing.T, root string, built *debug.BuildInfo) {
 	t.Helper()
 	require.Equal(t, textOf(t, "../../LICENSE"), textOf(t, filepath.Join(root, "licenses", "LICENSE")))
 	notices := textOf(t, filepath.Join(root, "licenses", "NOTICES.txt"))
-	texts := licencesOf(t, built)
+	// The licences and notices of Go and of the modules that are linked, by their files.
+	arguments := []string{"list", "-m", "-f", "{{.Dir}}"}
+	for _, m := range built.Deps {
+		arguments = append(arguments, m.Path)
+	}
+	folders, err := exec.CommandContext(t.Context(), "go", arguments...).Output()
+	require.NoError(t, err)
+	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	texts := map[string]string{}
+	licenceFile := regexp.MustCompile(`^(LICEN[CS]E|License|COPYING|NOTICE)(\.(txt|md))?$`) // at the top of a module
+	for _, folder := range append(strings.Fields(string(folders)), strings.TrimSpace(string(goroot))) {
+		entries, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		for _, e := range entries {
+			if licenceFile.MatchString(e.Name()) {
+				texts[filepath.Join(folder, e.Name())] = textOf(t, filepath.Join(folder, e.Name()))
+			}
+		}
+	}
 	require.GreaterOrEqual(t, len(texts), len(built.Deps), "all modules but one have a file with their licence, and Go has one")
 	missing := func(notices string) []string {
 		var out []string
@@ -178,30 +187,6 @@ func requireLicences(t *testing.T, root string, built *debug.BuildInfo) {
 	for _, m := range built.Deps {
 		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(m.Path)+`(/.*)?$`, notices, "each module that is linked is named")
 	}
-}
-
-// licencesOf are the licences and notices of Go and of the modules that are linked, by their files.
-func licencesOf(t *testing.T, built *debug.BuildInfo) map[string]string {
-	t.Helper()
-	arguments := []string{"list", "-m", "-f", "{{.Dir}}"}
-	for _, m := range built.Deps {
-		arguments = append(arguments, m.Path)
-	}
-	folders, err := exec.CommandContext(t.Context(), "go", arguments...).Output()
-	require.NoError(t, err)
-	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	require.NoError(t, err)
-	out := map[string]string{}
-	for _, folder := range append(strings.Fields(string(folders)), strings.TrimSpace(string(goroot))) {
-		entries, err := os.ReadDir(folder)
-		require.NoError(t, err)
-		for _, e := range entries {
-			if licenceFile.MatchString(e.Name()) {
-				out[filepath.Join(folder, e.Name())] = textOf(t, filepath.Join(folder, e.Name()))
-			}
-		}
-	}
-	return out
 }
 
 func textOf(t *testing.T, path string) string {

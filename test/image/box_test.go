@@ -155,7 +155,14 @@ func install(t *testing.T) *cluster {
 	admin, err := client.New(c.plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
 	for _, path := range []string{"manager/namespace.yaml", "rbac/service_account.yaml", "rbac/role.yaml", "rbac/bindings.yaml", "rbac/metrics_reader.yaml"} {
-		create(t, admin, repository("config", path))
+		path = repository("config", path)
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		objects, err := controlplane.Objects(content)
+		require.NoError(t, err, path)
+		for _, o := range objects {
+			require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), o)), path)
+		}
 	}
 	content, err := os.ReadFile(repository("config", "manager", "deployment.yaml"))
 	require.NoError(t, err)
@@ -179,18 +186,6 @@ func install(t *testing.T) *cluster {
 	}
 	require.NoError(t, os.Chmod(c.secrets, 0o755))
 	return c
-}
-
-// create creates every object of a manifest.
-func create(t *testing.T, admin client.Client, path string) {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	objects, err := controlplane.Objects(content)
-	require.NoError(t, err, path)
-	for _, o := range objects {
-		require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), o)), path)
-	}
 }
 
 // token is one that the apiserver issues to a service account, as it does for a pod.

@@ -52,7 +52,9 @@ func made(t *testing.T) archive {
 	if path == "" {
 		t.Skip("needs the image, which takes minutes to compile: make image-check")
 	}
-	return readArchive(t, path)
+	dir := t.TempDir()
+	tar(t, "-xf", path, "-C", dir)
+	return archive(dir)
 }
 
 // unpacked is the image for this machine in a folder.
@@ -94,9 +96,38 @@ func TestTheImageRunsAsAnyoneOnAReadOnlyRoot(t *testing.T) {
 			best = took
 		}
 		if i == 0 {
-			requirePowerless(t, run, b)
-			requireLeads(t, c)
-			requireMetrics(t, "https://"+ports["metrics"]+"/metrics", c.token(t, scraper))
+			// The kernel says who it is, and that it may do nothing.
+			status := status(t, run.Pid())
+			id := func(id int) string { return strings.TrimSpace(strings.Repeat(strconv.Itoa(id)+" ", 4)) }
+			sets := []string{"CapInh", "CapPrm", "CapEff", "CapAmb"}
+			if b.asRoot {
+				require.Equal(t, id(b.uid), status["Uid"])
+				require.Equal(t, id(b.gid), status["Gid"])
+				require.Empty(t, status["Groups"])
+				sets = append(sets, "CapBnd") // a user namespace begins with all
+			}
+			for _, set := range sets {
+				require.Equal(t, "0000000000000000", status[set], set)
+			}
+			require.Equal(t, "1", status["NoNewPrivs"])
+			require.True(t, strings.HasSuffix(status["NSpid"], " 1"), "%s: it is the first process of its own", status["NSpid"])
+			require.Equal(t, "manager", status["Name"])
+			// The token and the rights do.
+			require.Eventually(t, func() bool {
+				leader, err := c.leader(t.Context())
+				return err == nil && strings.HasPrefix(leader, hostname)
+			}, patience, 50*time.Millisecond)
+			// The metrics answer, to those only who may read them.
+			metrics := "https://" + ports["metrics"] + "/metrics"
+			var code int
+			require.Eventually(t, func() bool { // it makes its certificate while the rest is ready
+				code, _ = get(t, metrics, "")
+				return code != 0
+			}, patience, 20*time.Millisecond)
+			require.Equal(t, http.StatusUnauthorized, code)
+			code, body := get(t, metrics, c.token(t, scraper))
+			require.Equal(t, http.StatusOK, code)
+			require.Contains(t, body, "\nrrpool_")
 		}
 		requireEnds(t, run, grace)
 		require.NotContains(t, textOf(t, log), syscall.EROFS.Error(), "it tried to write")
@@ -156,49 +187,6 @@ func get(t *testing.T, url, token string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// requirePowerless: the kernel says who it is, and that it may do nothing.
-func requirePowerless(t *testing.T, run *controlplane.Process, b *box) {
-	t.Helper()
-	status := status(t, run.Pid())
-	id := func(id int) string { return strings.TrimSpace(strings.Repeat(strconv.Itoa(id)+" ", 4)) }
-	sets := []string{"CapInh", "CapPrm", "CapEff", "CapAmb"}
-	if b.asRoot {
-		require.Equal(t, id(b.uid), status["Uid"])
-		require.Equal(t, id(b.gid), status["Gid"])
-		require.Empty(t, status["Groups"])
-		sets = append(sets, "CapBnd") // a user namespace begins with all
-	}
-	for _, set := range sets {
-		require.Equal(t, "0000000000000000", status[set], set)
-	}
-	require.Equal(t, "1", status["NoNewPrivs"])
-	require.True(t, strings.HasSuffix(status["NSpid"], " 1"), "%s: it is the first process of its own", status["NSpid"])
-	require.Equal(t, "manager", status["Name"])
-}
-
-// requireLeads: the token and the rights do.
-func requireLeads(t *testing.T, c *cluster) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		leader, err := c.leader(t.Context())
-		return err == nil && strings.HasPrefix(leader, hostname)
-	}, patience, 50*time.Millisecond)
-}
-
-// requireMetrics: they answer, to those only who may read them.
-func requireMetrics(t *testing.T, url, token string) {
-	t.Helper()
-	var code int
-	require.Eventually(t, func() bool { // it makes its certificate while the rest is ready
-		code, _ = get(t, url, "")
-		return code != 0
-	}, patience, 20*time.Millisecond)
-	require.Equal(t, http.StatusUnauthorized, code)
-	code, body := get(t, url, token)
-	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, body, "\nrrpool_")
-}
-
 // requireEnds: as the kubelet ends it, in the time that the Deployment gives it.
 func requireEnds(t *testing.T, run *controlplane.Process, grace time.Duration) {
 	t.Helper()
@@ -219,9 +207,18 @@ const (
 	rootsFile = "etc/ssl/certs/ca-certificates.crt" // where Go looks first
 )
 
-// wish creates a pool on IBM Cloud, with what the user and IKS put there.
-func wish(t *testing.T, c *cluster) (client.Client, *v1alpha1.RouteReflectorPool) {
-	t.Helper()
+// The manager believes the cloud when the image's certificates vouch for it, and does not give its API key to another.
+func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
+	image, root := unpacked(t)
+	c := install(t)
+	manager := c.container(t)
+	cloud := iksserver.New(iksserver.Config{APIKeys: []string{apiKey}})
+	cloud.AddCluster(iksserver.Cluster{ID: clusterID, Name: "test", Provider: iksserver.VPC, VPCID: "r006-test"})
+	web := httptest.NewUnstartedServer(cloud)
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // that a client hangs up is what we want
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	// A pool on IBM Cloud, with what the user and IKS put there.
 	require.NoError(t, v1alpha1.AddToScheme(scheme.Scheme))
 	admin, err := client.New(c.plane.AdminConfig(), client.Options{Scheme: scheme.Scheme})
 	require.NoError(t, err)
@@ -241,21 +238,6 @@ func wish(t *testing.T, c *cluster) (client.Client, *v1alpha1.RouteReflectorPool
 			require.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), o)))
 		})
 	}
-	return admin, pool
-}
-
-// The manager believes the cloud when the image's certificates vouch for it, and does not give its API key to another.
-func TestTheManagerTrustsTheCertificatesOfTheImageOnly(t *testing.T) {
-	image, root := unpacked(t)
-	c := install(t)
-	manager := c.container(t)
-	cloud := iksserver.New(iksserver.Config{APIKeys: []string{apiKey}})
-	cloud.AddCluster(iksserver.Cluster{ID: clusterID, Name: "test", Provider: iksserver.VPC, VPCID: "r006-test"})
-	web := httptest.NewUnstartedServer(cloud)
-	web.Config.ErrorLog = log.New(io.Discard, "", 0) // that a client hangs up is what we want
-	web.StartTLS()
-	t.Cleanup(web.Close)
-	admin, pool := wish(t, c)
 	run := func(until func() bool) {
 		env := append(c.environment(t, image, manager), "IBMCLOUD_CS_API_ENDPOINT="+web.URL, "IBMCLOUD_IAM_API_ENDPOINT="+web.URL)
 		started, _ := launch(t, newBox(t, root, c.secrets), image.command(manager), env)

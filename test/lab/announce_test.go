@@ -58,7 +58,23 @@ func TestWhatRoutersOutsideLearn(t *testing.T) {
 		}
 	}
 	inTheMesh()
-	missed := watchRouter(t, l, everyNode)
+	// All the time it is looked whether the router lacks one of the prefixes.
+	ctx, stop := context.WithCancel(t.Context())
+	lacking := make(chan []string, 1)
+	want := known(l)
+	go func() {
+		var out []string
+		for ; ctx.Err() == nil; watch(ctx, 100*time.Millisecond) {
+			answer, err := everyNode.Ask("show route")
+			for _, prefix := range want {
+				if err != nil || !strings.Contains(answer, prefix+" ") {
+					out = append(out, fmt.Sprint(prefix, err))
+				}
+			}
+		}
+		lacking <- out
+	}()
+	missed := sync.OnceValue(func() []string { stop(); return <-lacking })
 	defer missed()
 	makeReflectors(t, l)
 	createPeer(t, l, nil)
@@ -93,27 +109,6 @@ func TestWhatRoutersOutsideLearn(t *testing.T) {
 	patchReflectors(t, l, `{"metadata":{"labels":{"`+roleLabel+`":null},"annotations":{"projectcalico.org/RouteReflectorClusterID":null}}}`)
 	inTheMesh()
 	require.Empty(t, missed(), "a router that peers with every node lacks nothing in between")
-}
-
-// watchRouter looks all the time whether a router lacks one of the prefixes. What it returns ends that, and gives what was lacking.
-func watchRouter(t *testing.T, l *lab.Lab, r *lab.Router) (missed func() []string) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	lacking := make(chan []string, 1)
-	want := known(l)
-	go func() {
-		var out []string
-		for ; ctx.Err() == nil; watch(ctx, 100*time.Millisecond) {
-			answer, err := r.Ask("show route")
-			for _, prefix := range want {
-				if err != nil || !strings.Contains(answer, prefix+" ") {
-					out = append(out, fmt.Sprint(prefix, err))
-				}
-			}
-		}
-		lacking <- out
-	}()
-	return sync.OnceValue(func() []string { stop(); return <-lacking })
 }
 
 // known are the prefixes that the test is about.

@@ -66,17 +66,12 @@ func watch(ctx context.Context, duration time.Duration) {
 	}
 }
 
-// requireNothingLost judges the phase that is under way, and returns what it has judged.
+// requireNothingLost judges the phase that is under way, and returns what it has judged. Where the machine stood
+// still for a moment, the phase goes on until that was a small part of it.
 func requireNothingLost(t *testing.T, l *lab.Lab, phase string, without ...string) probe.Report {
 	t.Helper()
-	return requireNothingLostIn(t, func() probe.Report { return l.Report().Phase(phase).Without(without...) })
-}
-
-// requireNothingLostIn judges what is still being probed. Where the machine stood still for a moment, that goes on until it was a small part.
-func requireNothingLostIn(t *testing.T, part func() probe.Report) probe.Report {
-	t.Helper()
 	for end := time.Now().Add(time.Minute); ; watch(t.Context(), time.Second) {
-		report := part()
+		report := l.Report().Phase(phase).Without(without...)
 		err := report.ZeroLoss()
 		if err == nil || !strings.Contains(err.Error(), "not probed often enough") || time.Now().After(end) {
 			require.NoError(t, err)

@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -78,7 +79,30 @@ func TestAGatedMigrationLosesNothing(t *testing.T) {
 			requirePassword(t, l, "worker-0", nodePrefix, tc.password)
 			awaitPaths(t, l)
 			if tc.password == "" {
-				t.Run("the Routes class lists every path with its peer", func(t *testing.T) { requireEveryPathInStatus(t, l) })
+				t.Run("the Routes class lists every path with its peer", func(t *testing.T) {
+					want := []netip.Addr{l.Address("worker-1")}
+					for _, name := range reflectors {
+						want = append(want, l.Address(name))
+					}
+					slices.SortFunc(want, netip.Addr.Compare)
+					createStatus(t, l, "routes", "worker-0", 1, apiv3.NodeStatusClassTypeRoutes)
+
+					var best []apiv3.CalicoNodeRouteType
+					require.EventuallyWithT(t, func(c *assert.CollectT) {
+						var from []netip.Addr
+						best = nil
+						for _, route := range getStatus(t, l, "routes").Status.Routes.RoutesV4 {
+							if route.Destination == l.Block("worker-1").String() {
+								from = append(from, netip.MustParseAddr(route.LearnedFrom.PeerIP))
+								best = append(best, route.Type)
+							}
+						}
+						slices.SortFunc(from, netip.Addr.Compare)
+						require.Equal(c, want, from)
+					}, patience, 100*time.Millisecond)
+					slices.Sort(best)
+					require.Equal(t, []apiv3.CalicoNodeRouteType{"FIB", "RIB", "RIB", "RIB"}, best, "one path is the best, the others are listed too")
+				})
 			}
 			setMesh(t, l, false)
 			awaitNoMesh(t, l)

@@ -5,7 +5,6 @@ package lab_test
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/test/lab"
@@ -114,33 +112,6 @@ func TestWhatTheSessionGateKnowsAboutTheReporter(t *testing.T) {
 		require.NoError(t, l.RestoreLink("worker-1"))
 		requireAnswer(t, l, "cut off")
 	})
-}
-
-// requireEveryPathInStatus is for a mesh with reflectors beside it.
-func requireEveryPathInStatus(t *testing.T, l *lab.Lab) {
-	t.Helper()
-	want := []netip.Addr{l.Address("worker-1")}
-	for _, name := range reflectors {
-		want = append(want, l.Address(name))
-	}
-	slices.SortFunc(want, netip.Addr.Compare)
-	createStatus(t, l, "routes", "worker-0", 1, apiv3.NodeStatusClassTypeRoutes)
-
-	var best []apiv3.CalicoNodeRouteType
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		var from []netip.Addr
-		best = nil
-		for _, route := range getStatus(t, l, "routes").Status.Routes.RoutesV4 {
-			if route.Destination == l.Block("worker-1").String() {
-				from = append(from, netip.MustParseAddr(route.LearnedFrom.PeerIP))
-				best = append(best, route.Type)
-			}
-		}
-		slices.SortFunc(from, netip.Addr.Compare)
-		require.Equal(c, want, from)
-	}, patience, 100*time.Millisecond)
-	slices.Sort(best)
-	require.Equal(t, []apiv3.CalicoNodeRouteType{"FIB", "RIB", "RIB", "RIB"}, best, "one path is the best, the others are listed too")
 }
 
 // established counts a node's sessions, as its BIRD has them.

@@ -25,7 +25,25 @@ const rolloutSources = "../../controllers/plan/rollout"
 // With none taken out, it finds nothing in the same clusters.
 func TestWithoutAnyOneGateTheExplorerFails(t *testing.T) {
 	t.Parallel()
-	binary := mutantBinary(t)
+	// The explorer, with every mutation in it. Without mutantVariable they do nothing.
+	folder, replace := t.TempDir(), map[string]string{}
+	write := func(name, text string) {
+		to := filepath.Join(folder, filepath.Base(name))
+		require.NoError(t, os.WriteFile(to, []byte(text), 0o600))
+		replace[name] = to
+	}
+	source, err := filepath.Abs(rolloutSources)
+	require.NoError(t, err)
+	for name, f := range sources(t, source) {
+		write(name, mutate(f))
+	}
+	write(filepath.Join(source, "mutant.go"), fmt.Sprintf(helpers, mutantVariable))
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	require.NoError(t, err)
+	path, binary := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "explore")
+	require.NoError(t, os.WriteFile(path, overlay, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", path, "-o", binary).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	jobs := map[string][]string{"": nil}
 	for _, m := range Mutations {
 		switch {
@@ -76,30 +94,6 @@ func TestProbes(t *testing.T) {
 			require.Empty(t, r.Violation, "%s", r.Trace)
 		}
 	}
-}
-
-// mutantBinary is the explorer, with every mutation in it. Without mutantVariable they do nothing.
-func mutantBinary(t *testing.T) string {
-	t.Helper()
-	folder, replace := t.TempDir(), map[string]string{}
-	write := func(name, text string) {
-		to := filepath.Join(folder, filepath.Base(name))
-		require.NoError(t, os.WriteFile(to, []byte(text), 0o600))
-		replace[name] = to
-	}
-	source, err := filepath.Abs(rolloutSources)
-	require.NoError(t, err)
-	for name, f := range sources(t, source) {
-		write(name, mutate(f))
-	}
-	write(filepath.Join(source, "mutant.go"), fmt.Sprintf(helpers, mutantVariable))
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	require.NoError(t, err)
-	path, binary := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "explore")
-	require.NoError(t, os.WriteFile(path, overlay, 0o600))
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", path, "-o", binary).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return binary
 }
 
 // Whatever looks like a gate is in the list of mutations, or in that of exceptions.

@@ -51,20 +51,55 @@ func TestBackByHand(t *testing.T) {
 	require.Equal(t, before, bgpConfiguration(t, ctx, s))
 	requireNothingLost(t, s)
 
-	requireMisspellingsFail(t, s, blocks)
-	requireMeshNeedsCluster(t, s, blocks)
+	// A word in a block is wrong.
+	for right, wrong := range map[string]string{
+		"--replicas=": "--replica=", "calicoctl get": "calicoctl gte", "bgppeers.crd.": "bgppers.crd.",
+		`"nodeToNodeMeshEnabled":true'`: `"nodeToNodeMeshEnable":true'`, "kind: CalicoNodeStatus": "kind: CalicoNodeState",
+	} {
+		w := newWalker(t, s)
+		b := blockWith(t, blocks, right)
+		// The words that stand where an earlier block would have said something.
+		early := Block{Text: blocks[0].Text + "password= restart= note= proven=yes\n"}
+		require.NoError(t, w.typed(t.Context(), early))
+		b.Text = strings.Replace(b.Text, right, wrong, 1)
+		require.Error(t, w.typed(t.Context(), b), wrong)
+	}
+	// Where the BGPConfiguration cannot be read, that is not taken for one that is not there.
+	step := blockWith(t, blocks, meshStep)
+	require.Error(t, newWalker(t, s).typed(t.Context(), Block{Text: "export KUBECONFIG=/nonexistent\n" + step.Text}))
+	step.Text = strings.Replace(step.Text, "bgpconfigurations.crd.", "bgpconfigs.crd.", 1)
+	require.Error(t, newWalker(t, s).typed(t.Context(), step))
 	s.Lab.Checkpoint("there again")
 	s.StartRuntime()
 	w.walk([]Block{{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=2\nrrpool migrate --yes\n"}})
 	requireReflected(t, ctx, s, s.Reflectors()...)
 	requireNothingLost(t, s)
 
-	requireProofFirst(t, ctx, s, blocks)
+	// Whoever leaves out the wait for the mesh, or for whom it found no node, changes no reflector and no BGPPeer.
+	for _, words := range []string{roleStep, "delete\n", "added=", "finalizers"} {
+		step := blockWith(t, blocks, words)
+		step.Text = blocks[0].Text + "note=\n" + step.Text
+		require.Error(t, newWalker(t, s).typed(ctx, step), words)
+	}
+	wait := blockWith(t, blocks, "proven=yes")
+	wait.Text = blocks[0].Text + "bgp=\n" + wait.Text
+	require.Error(t, newWalker(t, s).typed(ctx, wait), "no node is no proof")
+	requireReflected(t, ctx, s, s.Reflectors()...)
 	s.Lab.Checkpoint("role first")
-	w.walk(roleFirst(t, blocks))
+	// The role goes before the mesh is switched on. What looks, waits and asks for proof is left out.
+	const careless = "proven=yes bgp=\nspeakers() { :; }\nask() { :; }\nawait() { sleep 5; }\n"
+	w.walk([]Block{
+		blocks[0],
+		{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=0\n" + careless},
+		blockWith(t, blocks, roleStep),
+	})
 	newWalker(t, s).walk([]Block{blockWith(t, blocks, meshStep)}) // where a runbook page leads
 	require.NoError(t, s.Lab.WaitMesh(ctx))
-	requireMeshAsBefore(t, ctx, s, before)
+	// The mesh is on, with the password that it had.
+	was, is := before.(map[string]any)["spec"].(apiv3.BGPConfigurationSpec), bgpConfiguration(t, ctx, s).(map[string]any)["spec"].(apiv3.BGPConfigurationSpec)
+	require.True(t, *is.NodeToNodeMeshEnabled)
+	require.NotNil(t, was.NodeMeshPassword)
+	require.Equal(t, was.NodeMeshPassword, is.NodeMeshPassword)
 	require.ErrorContains(t, s.Lab.Report().Phase("role first").Only(s.Workers...).ZeroLoss(), "lost", "the wrong order is seen")
 }
 
@@ -80,23 +115,6 @@ func cordoned(t *testing.T, ctx context.Context, s *site.Site) []string { //noli
 		}
 	}
 	return names
-}
-
-// requireMisspellingsFail types blocks in which a word is wrong.
-func requireMisspellingsFail(t *testing.T, s *site.Site, blocks []Block) {
-	t.Helper()
-	for right, wrong := range map[string]string{
-		"--replicas=": "--replica=", "calicoctl get": "calicoctl gte", "bgppeers.crd.": "bgppers.crd.",
-		`"nodeToNodeMeshEnabled":true'`: `"nodeToNodeMeshEnable":true'`, "kind: CalicoNodeStatus": "kind: CalicoNodeState",
-	} {
-		w := newWalker(t, s)
-		b := blockWith(t, blocks, right)
-		// The words that stand where an earlier block would have said something.
-		early := Block{Text: blocks[0].Text + "password= restart= note= proven=yes\n"}
-		require.NoError(t, w.typed(t.Context(), early))
-		b.Text = strings.Replace(b.Text, right, wrong, 1)
-		require.Error(t, w.typed(t.Context(), b), wrong)
-	}
 }
 
 // A cluster that never had settings for BGP has none afterwards.
@@ -129,49 +147,6 @@ func blockWith(t *testing.T, blocks []Block, words string) Block {
 	i := slices.IndexFunc(blocks, func(b Block) bool { return strings.Contains(b.Text, words) })
 	require.GreaterOrEqual(t, i, 0, "no block of the page has %s", words)
 	return blocks[i]
-}
-
-// requireMeshNeedsCluster: where the BGPConfiguration cannot be read, that is not taken for one that is not there.
-func requireMeshNeedsCluster(t *testing.T, s *site.Site, blocks []Block) {
-	t.Helper()
-	step := blockWith(t, blocks, meshStep)
-	require.Error(t, newWalker(t, s).typed(t.Context(), Block{Text: "export KUBECONFIG=/nonexistent\n" + step.Text}))
-	step.Text = strings.Replace(step.Text, "bgpconfigurations.crd.", "bgpconfigs.crd.", 1)
-	require.Error(t, newWalker(t, s).typed(t.Context(), step))
-}
-
-// requireProofFirst: whoever leaves out the wait for the mesh, or for whom it found no node, changes no reflector and no BGPPeer.
-func requireProofFirst(t *testing.T, ctx context.Context, s *site.Site, blocks []Block) { //nolint:revive // t comes first in tests
-	t.Helper()
-	for _, words := range []string{roleStep, "delete\n", "added=", "finalizers"} {
-		step := blockWith(t, blocks, words)
-		step.Text = blocks[0].Text + "note=\n" + step.Text
-		require.Error(t, newWalker(t, s).typed(ctx, step), words)
-	}
-	wait := blockWith(t, blocks, "proven=yes")
-	wait.Text = blocks[0].Text + "bgp=\n" + wait.Text
-	require.Error(t, newWalker(t, s).typed(ctx, wait), "no node is no proof")
-	requireReflected(t, ctx, s, s.Reflectors()...)
-}
-
-// requireMeshAsBefore: the mesh is on, with the password that it had.
-func requireMeshAsBefore(t *testing.T, ctx context.Context, s *site.Site, before any) { //nolint:revive // t comes first in tests
-	t.Helper()
-	was, is := before.(map[string]any)["spec"].(apiv3.BGPConfigurationSpec), bgpConfiguration(t, ctx, s).(map[string]any)["spec"].(apiv3.BGPConfigurationSpec)
-	require.True(t, *is.NodeToNodeMeshEnabled)
-	require.NotNil(t, was.NodeMeshPassword)
-	require.Equal(t, was.NodeMeshPassword, is.NodeMeshPassword)
-}
-
-// roleFirst takes the role from the reflectors before the mesh is switched on. What looks, waits and asks for proof is left out.
-func roleFirst(t *testing.T, blocks []Block) []Block {
-	t.Helper()
-	const careless = "proven=yes bgp=\nspeakers() { :; }\nask() { :; }\nawait() { sleep 5; }\n"
-	return []Block{
-		blocks[0],
-		{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=0\n" + careless},
-		blockWith(t, blocks, roleStep),
-	}
 }
 
 // pretendFelix is a process of that name. calicoctl node status says nothing of BIRD, which is real here, where there is no Felix,

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -45,17 +44,6 @@ type operator struct {
 	revoked int
 }
 
-// requireAvailable waits for the Deployment, as rollout status does.
-func (o *operator) requireAvailable(runtime *site.Runtime) {
-	o.Helper()
-	require.EventuallyWithT(o, func(c *assert.CollectT) {
-		d, err := o.site.Lab.Kube().AppsV1().Deployments(site.Namespace).Get(o.ctx, "rrpool-manager", metav1.GetOptions{})
-		require.NoError(c, err)
-		require.EqualValues(c, 2, d.Status.AvailableReplicas)
-		require.NoError(c, runtime.Err())
-	}, patience, 200*time.Millisecond)
-}
-
 // changes are the manager's writes, but for those that only say something.
 func (o *operator) changes(since time.Time) []controlplane.AuditEvent {
 	o.Helper()
@@ -68,16 +56,6 @@ func (o *operator) changes(since time.Time) []controlplane.AuditEvent {
 		}
 	}
 	return out
-}
-
-// requireIdle: the manager has said what it would do, and neither the cluster nor the cloud was changed.
-func (o *operator) requireIdle(since time.Time, step string) {
-	o.Helper()
-	o.requireSaid(`"name":"` + step + `"`)
-	require.Never(o, func() bool { return len(o.changes(since)) > 0 }, 2*time.Second, 500*time.Millisecond)
-	_, mutations, _ := o.site.Cloud.Counts()
-	require.Zero(o, mutations)
-	require.Equal(o, []string{"default"}, o.site.Cloud.Pools(site.ClusterID))
 }
 
 // requireSaid: the block that was typed last has said this.
@@ -137,14 +115,6 @@ func (o *operator) requireFinalizer(held bool) {
 	require.Equal(o, held, slices.Contains(pool.Finalizers, v1alpha1.Finalizer))
 }
 
-// requireGone: the object, which the manager has let go; the manager itself is there.
-func (o *operator) requireGone() {
-	o.Helper()
-	_, err := o.site.Pool(o.ctx)
-	require.True(o, apierrors.IsNotFound(err), "%v", err)
-	require.Len(o, o.pods(), 2)
-}
-
 // inventory names all objects that something of ours, or of this page, could be among.
 func (o *operator) inventory() []string {
 	o.Helper()
@@ -158,12 +128,6 @@ func (o *operator) inventory() []string {
 	names := strings.Split(strings.TrimSpace(string(out)), "\n")
 	require.Greater(o, len(names), 50)
 	return names
-}
-
-// requireUninstalled: there is nothing that was not there before.
-func (o *operator) requireUninstalled() {
-	o.Helper()
-	require.Empty(o, slices.DeleteFunc(o.inventory(), func(name string) bool { return slices.Contains(o.objects, name) }))
 }
 
 // sessions are all sessions of the cluster, which are Established.
@@ -239,13 +203,6 @@ func (o *operator) requireReplaced() (check func(version string)) {
 	}
 }
 
-// requireNothingPlanned: the exit code of a plan with changes is 2.
-func (o *operator) requireNothingPlanned() {
-	o.Helper()
-	out, err := o.site.Command(o.ctx, "plan").CombinedOutput()
-	require.NoError(o, err, "%s", out)
-}
-
 // requireKey: the Secret holds this key, and shows it nowhere else.
 func (o *operator) requireKey(key string) {
 	o.Helper()
@@ -278,15 +235,6 @@ func (o *operator) logins() int {
 		}
 	}
 	return n
-}
-
-// requireRevoked: since the old key is void the cloud has let the manager in again, and neither key was ever shown.
-func (o *operator) requireRevoked() {
-	o.Helper()
-	require.Greater(o, o.logins(), o.revoked)
-	log, err := o.site.ManagerLog()
-	require.NoError(o, err)
-	require.NotContains(o, log, nextKey)
 }
 
 // requireReads: calico-node may, or may not, read a Secret, as confd does.

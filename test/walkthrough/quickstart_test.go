@@ -24,9 +24,6 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// quickStart is a newcomer's way on IKS.
-const quickStart = "docs/quickstart-iks.md"
-
 // notRunOnIKS are the blocks of the quick start that the lab has no program for.
 var notRunOnIKS = []string{
 	"make build", `docker buildx build --platform linux/amd64 --tag "$image" --push .`,
@@ -48,7 +45,13 @@ func TestQuickStartOnClassic(t *testing.T) {
 func walkQuickStart(t *testing.T, o site.Options) {
 	t.Helper()
 	ctx, s := site.ForTest(t, o)
-	pullSecret(t, ctx, s)
+	// What IKS itself puts into the namespace default.
+	_, err := s.Lab.Kube().CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "all-icr-io", Namespace: "default"},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	runtime := s.StartRuntime()
 	before, begun := bgpConfiguration(t, ctx, s), time.Now()
 	w := newWalker(t, s)
@@ -78,7 +81,7 @@ func walkQuickStart(t *testing.T, o site.Options) {
 		_, err = s.Pool(ctx)
 		require.Error(t, err, "the CRD is gone")
 	}
-	w.walk(blocksOf(t, quickStart, notRunOnIKS...))
+	w.walk(blocksOf(t, "docs/quickstart-iks.md", notRunOnIKS...))
 	requireNothingLost(t, s)
 }
 
@@ -100,17 +103,6 @@ func requireDeployedManagerDidIt(t *testing.T, s *site.Site, since time.Time) {
 	require.NotEmpty(t, by)
 	require.Len(t, by, 1, "%v", by)
 	require.Contains(t, by, site.User())
-}
-
-// pullSecret is what IKS itself puts into the namespace default.
-func pullSecret(t *testing.T, ctx context.Context, s *site.Site) { //nolint:revive // t comes first in tests
-	t.Helper()
-	_, err := s.Lab.Kube().CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "all-icr-io", Namespace: "default"},
-		Type:       corev1.SecretTypeDockerConfigJson,
-		Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
 }
 
 // requireNothingLost checks every pair of workers.
@@ -163,31 +155,7 @@ func TestExistingNodes(t *testing.T) {
 func TestKind(t *testing.T) {
 	skipWalk(t)
 	lab.SkipLong(t)
-	ctx, s := site.ForTest(t, site.Options{Nodes: kindNodes(t), Bare: true})
-	s.StartRuntime()
-	w := newWalker(t, s)
-	w.after["rrpool migrate"] = func() {
-		current, err := s.CurrentReflectors(ctx)
-		require.NoError(t, err)
-		requireReflected(t, ctx, s, current...)
-	}
-	w.after["rrpool rollback"] = func() { requireMeshed(t, ctx, s) }
-	w.after["kubectl delete -k"] = func() {
-		_, err := s.Pool(ctx)
-		require.Error(t, err, "the CRD is gone")
-	}
-	w.walk(blocksOf(t, "docs/kind.md",
-		"make build", "kind create cluster --config config/overlays/kind/cluster.yaml",
-		"kubectl create -f https://raw.githubusercontent.com/projectcalico/calico/v3.31.0/manifests/operator-crds.yaml",
-		"kubectl --namespace calico-system exec daemonset/calico-node --container calico-node -- birdcl -s /var/run/calico/bird.ctl show protocols",
-		"kubectl apply -f - <<'YAML'", "docker build --tag rrpool-manager:dev .", "docker stop rrpool-worker3", "docker start rrpool-worker3",
-		"kind delete cluster --name rrpool"))
-	requireNothingLost(t, s)
-}
-
-// kindNodes are named as kind names them.
-func kindNodes(t *testing.T) []lab.NodeSpec {
-	t.Helper()
+	// The nodes are named as kind names them.
 	text, err := os.ReadFile("../../config/overlays/kind/cluster.yaml")
 	require.NoError(t, err)
 	var cluster struct {
@@ -210,7 +178,26 @@ func kindNodes(t *testing.T) []lab.NodeSpec {
 		}
 		specs = append(specs, spec)
 	}
-	return specs
+	ctx, s := site.ForTest(t, site.Options{Nodes: specs, Bare: true})
+	s.StartRuntime()
+	w := newWalker(t, s)
+	w.after["rrpool migrate"] = func() {
+		current, err := s.CurrentReflectors(ctx)
+		require.NoError(t, err)
+		requireReflected(t, ctx, s, current...)
+	}
+	w.after["rrpool rollback"] = func() { requireMeshed(t, ctx, s) }
+	w.after["kubectl delete -k"] = func() {
+		_, err := s.Pool(ctx)
+		require.Error(t, err, "the CRD is gone")
+	}
+	w.walk(blocksOf(t, "docs/kind.md",
+		"make build", "kind create cluster --config config/overlays/kind/cluster.yaml",
+		"kubectl create -f https://raw.githubusercontent.com/projectcalico/calico/v3.31.0/manifests/operator-crds.yaml",
+		"kubectl --namespace calico-system exec daemonset/calico-node --container calico-node -- birdcl -s /var/run/calico/bird.ctl show protocols",
+		"kubectl apply -f - <<'YAML'", "docker build --tag rrpool-manager:dev .", "docker stop rrpool-worker3", "docker start rrpool-worker3",
+		"kind delete cluster --name rrpool"))
+	requireNothingLost(t, s)
 }
 
 func controlPlaneTaint() []corev1.Taint {

@@ -95,17 +95,10 @@ func TestFailuresToWrite(t *testing.T) {
 // stamps are what the Makefile, the Dockerfile and the release have the linker write: a name that is wrong would stamp nothing.
 const stamps = "-X github.com/rrpool/rrpool/cmd/version.release=v1.2.3 -X github.com/rrpool/rrpool/cmd/version.commit=cafe -X github.com/rrpool/rrpool/cmd/version.date=today"
 
-// program builds the program once for the tests that need a process.
-func program(t *testing.T) string {
-	t.Helper()
+func TestAsAProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubectl-rrpool")
 	out, err := exec.Command("go", "build", "-ldflags", stamps, "-o", path, "..").CombinedOutput()
 	require.NoError(t, err, string(out))
-	return path
-}
-
-func TestAsAProcess(t *testing.T) {
-	path := program(t)
 	t.Run("the reader has gone", func(t *testing.T) {
 		read, write, err := os.Pipe()
 		require.NoError(t, err)
@@ -177,9 +170,7 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		for _, bad := range []string{"--no-such-flag", "no-such-argument"} {
 			got := ask(t, cmd.Name(), bad)
-			require.Equal(t, 1, got.Code, cmd.Name())
-			require.Empty(t, got.Out)
-			cli.RequireSentence(t, got.Err)
+			cli.RequireRefused(t, got)
 		}
 	}
 }
@@ -237,8 +228,6 @@ func TestEveryCommandWithoutACluster(t *testing.T) {
 func TestEveryCommandWithoutItsFile(t *testing.T) {
 	for _, command := range [][]string{{"check"}, {"plan"}, {"migrate", "--yes"}, {"topology", "--nodes", "9"}, {"simulate", "--nodes", "9"}} {
 		got := ask(t, append(command, "-f", "/nonexistent")...)
-		require.Equal(t, 1, got.Code)
-		require.Empty(t, got.Out)
-		cli.RequireSentence(t, got.Err, "--filename", `"/nonexistent"`, "no such file", "give the name of a file")
+		cli.RequireRefused(t, got, "--filename", `"/nonexistent"`, "no such file", "give the name of a file")
 	}
 }

@@ -229,24 +229,6 @@ func theWay() []func(*api) {
 	}
 }
 
-// theWayBack is the other way, from there.
-func theWayBack() []func(*api) {
-	return []func(*api){
-		by(func(o *v1alpha1.RouteReflectorPool) {
-			step(o, "AwaitMesh", "the mesh is to carry every pair of nodes", "10.1.0.1 ↔ 10.2.0.7 to be Established")
-			condition(o, "MeshDisabled", "False", "MeshOn", "the node-to-node mesh is on")
-		}),
-		by(func(o *v1alpha1.RouteReflectorPool) {
-			step(o, "DemoteReflectors", "one after the other")
-			numbers(o, 2, 4, 65)
-		}),
-		by(func(o *v1alpha1.RouteReflectorPool) {
-			settle(o, "the node-to-node mesh carries 60 nodes")
-			numbers(o, 2, 0, 0)
-		}),
-	}
-}
-
 // reflecting is a cluster at the end of the way.
 func reflecting() *v1alpha1.RouteReflectorPool {
 	o := object(v1alpha1.ModeRouteReflector)

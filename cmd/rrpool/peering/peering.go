@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -33,7 +34,7 @@ func New(s iostreams.Streams) *cobra.Command {
 		Use:     "peering",
 		Short:   "Let another cluster peer with this one",
 		Long:    "What a ClusterPeering in another cluster needs of this one.",
-		Example: "  rrpool peering kubeconfig --context b > b.kubeconfig",
+		Example: "  rrpool peering kubeconfig --context b --secret cluster-b | kubectl --context a --namespace rrpool-system apply -f -",
 	}, func(cmd *cobra.Command) error { return cmd.Help() })
 	cmd.AddCommand(newKubeconfig(s))
 	return cmd
@@ -44,7 +45,7 @@ const remoteName = "rrpool-remote"
 
 type flags struct {
 	snapshot.Flags
-	server string
+	server, secret string
 }
 
 func newKubeconfig(s iostreams.Streams) *cobra.Command {
@@ -57,12 +58,13 @@ the nodes, the RouteReflectorPool, and Calico's BGPConfigurations and IPPools.
 
 For it the ServiceAccount rrpool-remote, a Secret with its token, and the binding to the ClusterRole of that name are
 made in this cluster, where they are not there yet. The token has no end: delete the Secret to end it.`,
-		Example: `  rrpool peering kubeconfig --context b |
-    kubectl --context a --namespace rrpool-system create secret generic cluster-b --from-file=kubeconfig=/dev/stdin`,
+		Example: `  rrpool peering kubeconfig --context b --secret cluster-b | kubectl --context a --namespace rrpool-system apply -f -`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd.Context(), s) })
 	set := cmd.Flags()
 	set.StringVar(&f.server, "server", "", "`address` of this cluster's apiserver as the other cluster reaches it; default: that of the kubeconfig")
+	set.StringVar(&f.secret, "secret", "", "print it as a Secret of this `name`, as the other cluster's ClusterPeering needs it")
 	iostreams.CompleteNothing(cmd, "server")
+	iostreams.CompleteNothing(cmd, "secret")
 	f.Register(set)
 	return cmd
 }
@@ -83,9 +85,9 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	if err != nil {
 		return err
 	}
-	content, err := kubeconfig(c.Config, address.String(), secret)
+	content, err := f.kubeconfig(c.Config, address.String(), secret)
 	if err != nil {
-		return err
+		return fmt.Errorf("rendering what is printed: %w", err)
 	}
 	if _, err := s.Out.Write(content); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
@@ -93,7 +95,9 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	if ip, _ := netip.ParseAddr(address.Hostname()); ip.IsLoopback() || address.Hostname() == "localhost" {
 		_, _ = fmt.Fprintf(s.Err, "‼ %s can be reached from this machine only: call it again with --server and an address for the other cluster\n", address)
 	}
-	_, _ = fmt.Fprintf(s.Err, "Next: put this into a Secret in the other cluster: kubectl --namespace %s create secret generic <name> --from-file=kubeconfig=<file>\n", snapshot.DefaultNamespace)
+	if f.secret == "" {
+		_, _ = fmt.Fprintf(s.Err, "Next: put this into a Secret in the other cluster; --secret <name> prints one for kubectl --namespace %s apply -f -\n", snapshot.DefaultNamespace)
+	}
 	return nil
 }
 
@@ -146,7 +150,7 @@ func (f *flags) token(ctx context.Context, c *cluster.Connection) (*corev1.Secre
 }
 
 // kubeconfig holds all that it needs. The certificate is what the user's own kubeconfig trusts.
-func kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte, error) {
+func (f *flags) kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte, error) {
 	ca := user.CAData
 	if user.Insecure {
 		ca = secret.Data[corev1.ServiceAccountRootCAKey]
@@ -157,8 +161,10 @@ func kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte
 		Clusters:       map[string]*clientcmdapi.Cluster{remoteName: {Server: server, CertificateAuthorityData: ca, TLSServerName: user.ServerName}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{remoteName: {Token: string(bytes.TrimSpace(secret.Data[corev1.ServiceAccountTokenKey]))}},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("rendering the kubeconfig: %w", err)
+	if err == nil && f.secret != "" {
+		content, err = yaml.Marshal(map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": f.secret}, "stringData": map[string]any{"kubeconfig": string(content)},
+		})
 	}
-	return content, nil
+	return content, err //nolint:wrapcheck // the caller wraps
 }

@@ -79,7 +79,7 @@ func TestTheKubeconfig(t *testing.T) {
 	got = cli.Ask(t, New, args...)
 	require.Zero(t, got.Code, got.Err)
 	require.Equal(t, "‼ "+a.AdminConfig().Host+" can be reached from this machine only: call it again with --server and an address for the other cluster\n"+
-		"Next: put this into a Secret in the other cluster: kubectl --namespace rrpool-system create secret generic <name> --from-file=kubeconfig=<file>\n", got.Err)
+		"Next: put this into a Secret in the other cluster; --secret <name> prints one for kubectl --namespace rrpool-system apply -f -\n", got.Err)
 	require.Equal(t, got, cli.Ask(t, New, args...), "a second call finds it all")
 
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(got.Out))
@@ -98,9 +98,12 @@ func TestTheKubeconfig(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, apierrors.IsForbidden(user.List(t.Context(), &corev1.SecretList{})))
 
-	got = cli.Ask(t, New, append(args, "--server", "https://b.example.com:6443")...)
-	require.Contains(t, got.Out, "server: https://b.example.com:6443\n")
-	require.NotContains(t, got.Err, "‼")
+	got = cli.Ask(t, New, append(args, "--server", "https://b.example.com:6443", "--secret", "cluster-b")...)
+	secret := &corev1.Secret{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(got.Out), secret))
+	require.Equal(t, "cluster-b", secret.Name)
+	require.Contains(t, secret.StringData["kubeconfig"], "server: https://b.example.com:6443\n")
+	require.Empty(t, got.Err)
 }
 
 // The page about peerings names every field of the spec, every reason, and what the command leaves in a cluster.

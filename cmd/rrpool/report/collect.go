@@ -98,7 +98,7 @@ func (r *reader) events(ctx context.Context) {
 		}
 		found = slices.DeleteFunc(found, func(event unstructured.Unstructured) bool {
 			about, _, _ := unstructured.NestedStringMap(event.Object, "regarding")
-			return namespace != r.namespace && about["kind"] != "RouteReflectorPool" && about["kind"] != "Node" && !strings.HasPrefix(about["name"], "calico-node")
+			return namespace != r.namespace && !slices.Contains([]string{"RouteReflectorPool", "ClusterPeering", "Node"}, about["kind"]) && !strings.HasPrefix(about["name"], "calico-node")
 		})
 		slices.SortStableFunc(found, func(a, b unstructured.Unstructured) int {
 			return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)

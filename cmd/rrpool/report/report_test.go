@@ -20,14 +20,6 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-// readerOf is a reader of a cluster that the handler plays.
-func readerOf(t *testing.T, handler http.Handler) *reader {
-	t.Helper()
-	r, err := newReader(cli.Connect(t, handler), "rrpool-system", cli.Now)
-	require.NoError(t, err)
-	return r
-}
-
 func TestTheReport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.tar.gz")
 	got := ask(t, "--output-file", path, "--kubeconfig", cli.Serve(t, world()))
@@ -43,6 +35,7 @@ func TestTheReport(t *testing.T) {
 		require.True(t, header.ModTime.Equal(cli.Now))
 		require.Zero(t, header.Uid)
 	}
+	place := regexp.MustCompile(`http://127\.0\.0\.1:\d+`) // of the apiserver
 	for name, golden := range map[string]string{
 		"index.txt": "index.txt", "snapshot.yaml": "snapshot.yaml", "objects/nodes.yaml": "nodes.yaml", "objects/manager-deployments.yaml": "manager-deployments.yaml",
 		"objects/secrets.yaml": "secrets.yaml", "logs/rrpool-manager-a/manager.log": "manager.log",
@@ -99,7 +92,8 @@ func TestTheReport(t *testing.T) {
 func TestNoSecretIsInTheArchive(t *testing.T) {
 	a := world()
 	served := &record{}
-	r := readerOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.ServeHTTP(recording{w, served}, r) }))
+	r, err := newReader(cli.Connect(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.ServeHTTP(recording{w, served}, r) })), "rrpool-system", cli.Now)
+	require.NoError(t, err)
 	content, err := r.archive(t.Context(), "report")
 	require.NoError(t, err)
 	_, _, text := unpack(t, content)
@@ -199,6 +193,3 @@ func TestInterrupted(t *testing.T) {
 		cancel()
 	}
 }
-
-// place is where the apiserver of a test is.
-var place = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)

@@ -130,13 +130,6 @@ func failing() observed {
 	return o
 }
 
-// meshed is a cluster before its migration: no node reflects.
-func meshed() observed {
-	o := inZones(frankfurt, 0, 40)
-	o.BGP, o.Peers, o.step, o.wanted = plan.BGPConfig{ASN: 64512}, nil, "", false
-	return o
-}
-
 // migrating has its reflectors, and one that is still without its role; the mesh is on.
 func migrating() observed {
 	o := inZones(frankfurt, 1, 40)
@@ -202,8 +195,11 @@ func dual() observed {
 
 // clusters are those that are drawn in the tests, by name.
 func clusters(t require.TestingT) map[string]observed {
+	// Before its migration no node reflects.
+	meshed := inZones(frankfurt, 0, 40)
+	meshed.BGP, meshed.Peers, meshed.step, meshed.wanted = plan.BGPConfig{ASN: 64512}, nil, "", false
 	return map[string]observed{
-		"failing": failing(), "mesh": meshed(), "migrating": migrating(),
+		"failing": failing(), "mesh": meshed, "migrating": migrating(),
 		"33 reflectors": inZones(frankfurt, 11, 1667), "one zone": inZones([]string{"only"}, 3, 50),
 		"dual stack": dual(), "no nodes": {name: "empty"}, "changing": changing(t),
 		"quorum":       arranged(t, v1alpha1.TopologyQuorum, 300, 3, 30, 15),

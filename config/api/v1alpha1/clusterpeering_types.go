@@ -198,6 +198,4 @@ type PeeringSession struct {
 	Peer string `json:"peer"`
 	// Established: both exchange routes.
 	Established bool `json:"established"`
-	// PrefixesReceived by this session; absent where the node's report has no routes.
-	PrefixesReceived *int32 `json:"prefixesReceived,omitempty"`
 }

@@ -75,7 +75,15 @@ func TestKubectlGetShowsWhereTheClusterIs(t *testing.T) {
 	require.NoError(t, c.Status().Update(t.Context(), pool))
 
 	shown := map[string]any{}
-	table := getTable(t)
+	// As kubectl asks.
+	config := controlplane.ForTest(t).AdminConfig()
+	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
+	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
+	kubectl, err := rest.RESTClientFor(config)
+	require.NoError(t, err)
+	table := &metav1.Table{}
+	require.NoError(t, kubectl.Get().Resource("routereflectorpools").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+		Do(t.Context()).Into(table))
 	for i, column := range table.ColumnDefinitions {
 		shown[column.Name] = table.Rows[0].Cells[i]
 	}
@@ -89,20 +97,6 @@ func TestKubectlGetShowsWhereTheClusterIs(t *testing.T) {
 
 func condition(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}
-}
-
-// getTable asks as kubectl does.
-func getTable(t *testing.T) *metav1.Table {
-	t.Helper()
-	config := controlplane.ForTest(t).AdminConfig()
-	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
-	c, err := rest.RESTClientFor(config)
-	require.NoError(t, err)
-	table := &metav1.Table{}
-	require.NoError(t, c.Get().Resource("routereflectorpools").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
-		Do(t.Context()).Into(table))
-	return table
 }
 
 // defaults is what the documentation promises for whatever is left out.
@@ -213,27 +207,4 @@ func TestThePoolsIdentityIsFixedOnlyWhileAPoolExists(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
-}
-
-func TestAPoolThatIsGoneFreesItsIdentity(t *testing.T) {
-	c := admin(t)
-	pool := created(t, c, object(t, `{}`))
-	for _, exists := range []string{"route-reflectors", ""} {
-		pool.Status.Pool = exists
-		require.NoError(t, c.Status().Update(t.Context(), pool))
-	}
-	pool.Spec.Provider.IKS.PoolName = "other"
-	require.NoError(t, c.Update(t.Context(), pool))
-}
-
-// A status with zero times and empty structs must be acceptable to the schema,
-// because that is what the controller's first report looks like.
-func TestAnEmptyStatusCanBeWritten(t *testing.T) {
-	c := admin(t)
-	pool := created(t, c, object(t, `{}`))
-	before := pool.DeepCopy()
-	pool.Status = v1alpha1.RouteReflectorPoolStatus{Provider: "iks"}
-	require.NoError(t, c.Status().Patch(t.Context(), pool, client.MergeFrom(before)))
-	require.NoError(t, c.Status().Update(t.Context(), pool))
-	require.Equal(t, "iks", pool.Status.Provider)
 }

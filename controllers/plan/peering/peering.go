@@ -94,8 +94,6 @@ type Session struct {
 	Node        string
 	Peer        netip.Addr
 	Established bool
-	// Received counts the prefixes that came by it, -1 where that is not known.
-	Received int
 }
 
 // KindBGPFilter and KindIPPool are kinds of Calico's.
@@ -104,18 +102,19 @@ const (
 	KindIPPool    = "IPPool"
 )
 
-// Next decides. It changes nothing where the remote cluster is not known.
+// Next decides. Where the remote cluster is not known, or there is a problem, only a BGPPeer that is no longer needed goes.
 func Next(o Observed, d Desired) Step {
 	if d.Gone {
 		return Step{Actions: remove(o, d, nil, nil)}
 	}
 	if o.Remote == nil {
-		return Step{}
+		return Step{Actions: leave(o, d)}
 	}
 	with := pairs(o)
 	let := filter(o, d)
 	s := Step{Expected: sessions(o, with), Advertised: slices.Concat(let.Pods, let.Services)}
 	if s.Problem = problem(o, d); s.Problem != nil {
+		s.Actions = leave(o, d)
 		return s
 	}
 	peers, pools := peers(o, d, with), pools(o, d)
@@ -136,9 +135,9 @@ func Next(o Observed, d Desired) Step {
 	return s
 }
 
-// reflectors are the nodes in the role. While one is not Ready, others have its sessions, as packets may go through it.
-func reflectors(c plan.Cluster) []plan.Node {
-	in := slices.DeleteFunc(slices.Clone(c.Nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
+// Reflectors are the nodes in the role. While one is not Ready, others have its sessions, as packets may go through it.
+func Reflectors(nodes []plan.Node) []plan.Node {
+	in := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
 	if ready := slices.DeleteFunc(slices.Clone(in), func(n plan.Node) bool { return !n.Ready }); len(ready) > 0 {
 		return ready
 	}
@@ -159,7 +158,7 @@ const mostPairs = 3
 // addresses. Each reflector is taken once before one is taken again, and a change concerns few others.
 func pairs(o Observed) []pair {
 	var all, out []pair
-	for _, n := range reflectors(o.Cluster) {
+	for _, n := range Reflectors(o.Cluster.Nodes) {
 		for _, here := range n.Addresses {
 			for _, there := range o.Remote.Reflectors {
 				if here.Is4() == there.Is4() {
@@ -199,10 +198,7 @@ func (p pair) rank() []byte {
 func sessions(o Observed, pairs []pair) []Session {
 	out := make([]Session, 0, len(pairs))
 	for _, p := range pairs {
-		out = append(out, Session{
-			Node: p.node.Name, Peer: p.there, Established: established(o.Cluster, p.node.Name, p.there.String()),
-			Received: received(o.Cluster.Statuses[p.node.Name], p.there),
-		})
+		out = append(out, Session{Node: p.node.Name, Peer: p.there, Established: established(o.Cluster, p.node.Name, p.there.String())})
 	}
 	slices.SortFunc(out, func(a, b Session) int { return cmp.Or(strings.Compare(a.Node, b.Node), a.Peer.Compare(b.Peer)) })
 	return out
@@ -211,19 +207,6 @@ func sessions(o Observed, pairs []pair) []Session {
 // established says so of a node that is not Ready too: until others have its sessions, packets may come by them.
 func established(c plan.Cluster, node, peer string) bool {
 	return slices.ContainsFunc(c.Statuses[node].Sessions, func(s plan.Session) bool { return s.Peer.String() == peer && s.Established })
-}
-
-func received(st plan.Status, peer netip.Addr) int {
-	if !st.HasRoutes {
-		return -1
-	}
-	n := 0
-	for _, r := range st.Routes {
-		if r.From == peer {
-			n++
-		}
-	}
-	return n
 }
 
 // ownPods are the ranges of this cluster's pods.
@@ -358,13 +341,31 @@ func unproven(c plan.Cluster, peers []plan.Peer) []plan.Action {
 }
 
 // stays reports whether a BGPPeer that is no longer wanted is still needed, which it is until all sessions of its address
-// family are Established. One to a reflector that the remote cluster has no more goes as soon as there is another session:
+// family are Established. While none is, each stays: of a node that is no reflector any more it is not known. One to a reflector that the remote cluster has no more goes as soon as there is another session:
 // that node may be dead, and BIRD would notice only after minutes.
 func stays(o Observed, p plan.Peer, expected []Session) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
 	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
 	lacking := missing(family)
-	return err == nil && established(o.Cluster, p.Node, p.PeerIP) && lacking > 0 && (lacking == len(family) || slices.Contains(o.Remote.Reflectors, there))
+	return err == nil && lacking > 0 && (lacking == len(family) || established(o.Cluster, p.Node, p.PeerIP) && slices.Contains(o.Remote.Reflectors, there))
+}
+
+// leave takes the BGPPeers away from nodes that are no reflectors any more, once a reflector has an Established session
+// with the remote cluster: their worker waits for that.
+func leave(o Observed, d Desired) []plan.Action {
+	holds := func(name string) bool {
+		return slices.ContainsFunc(o.Cluster.Nodes, func(n plan.Node) bool { return n.Name == name && n.RoleLabel })
+	}
+	instead := func(p plan.Peer) bool {
+		return p.Peering == d.Name && holds(p.Node) && established(o.Cluster, p.Node, p.PeerIP)
+	}
+	var out []plan.Action
+	for _, p := range o.Cluster.Peers {
+		if p.Peering == d.Name && !holds(p.Node) && o.Cluster.Locked == nil && slices.ContainsFunc(o.Cluster.Peers, instead) {
+			out = append(out, plan.DeletePeer{Name: p.Name})
+		}
+	}
+	return out
 }
 
 // announce has Calico announce what ClusterPeerings need, beside what it announces already.
@@ -376,7 +377,8 @@ func announce(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.AnnounceServices{CIDRs: want}}
 }
 
-// remove takes away what is of this ClusterPeering and not among what is to stay: sessions first, and what they need last.
+// remove takes away what is of this ClusterPeering and not among what is to stay: sessions first. What they need goes when
+// nodes have had time to end them: without their filter everything would pass.
 func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	for _, p := range o.Cluster.Peers {
@@ -384,17 +386,26 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 			out = append(out, plan.DeletePeer{Name: p.Name})
 		}
 	}
-	if d.Gone {
-		out = append(out, announce(o, d)...)
+	switch {
+	case !d.Gone:
+		return append(out, removePools(o, d, pools)...)
+	case len(out) > 0:
+		return out
 	}
-	for _, p := range o.Pools {
-		if p.Peering == d.Name && !slices.Contains(pools, p) {
-			out = append(out, plan.DeletePeeringObject{Kind: KindIPPool, Name: p.Name, Peering: d.Name})
+	out = slices.Concat(announce(o, d), removePools(o, d, nil))
+	for _, f := range o.Filters {
+		if f.Peering == d.Name {
+			out = append(out, plan.DeletePeeringObject{Kind: KindBGPFilter, Name: f.Name, Peering: d.Name})
 		}
 	}
-	for _, f := range o.Filters {
-		if d.Gone && f.Peering == d.Name {
-			out = append(out, plan.DeletePeeringObject{Kind: KindBGPFilter, Name: f.Name, Peering: d.Name})
+	return out
+}
+
+func removePools(o Observed, d Desired, stay []IPPool) []plan.Action {
+	var out []plan.Action
+	for _, p := range o.Pools {
+		if p.Peering == d.Name && !slices.Contains(stay, p) {
+			out = append(out, plan.DeletePeeringObject{Kind: KindIPPool, Name: p.Name, Peering: d.Name})
 		}
 	}
 	return out

@@ -75,7 +75,7 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		"a remote reflector has the address of a node here": {func(_, there *cluster) {
 			there.o.Cluster.Nodes[1].Addresses = []netip.Addr{addr("172.16.0.1")}
 		}, "AddressInUse", "172.16.0.1 has the address of node r1"},
-		"both have one AS number":             {func(_, there *cluster) { there.o.Cluster.BGP.ASN = 64512 }, "SameASNumber", "64512"},
+		"both have one AS number": {func(_, there *cluster) { there.o.Cluster.BGP.ASN = 64512 }, "SameASNumber", "64512"},
 		"they have addresses of two families": {func(_, there *cluster) {
 			for i := range there.o.Cluster.Nodes {
 				there.o.Cluster.Nodes[i].Addresses = []netip.Addr{addr("fd00::7")}
@@ -120,6 +120,9 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		"a BGPPeer of others has a session with a remote reflector": {func(here, _ *cluster) {
 			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "by-hand", PeerIP: "172.16.1.2"})
 		}, "AlreadyPeered", "BGPPeer by-hand has sessions with 172.16.1.2"},
+		"a router would be told of the remote ranges": {func(here, _ *cluster) {
+			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "tor", PeerIP: "192.168.1.2"})
+		}, "UnfilteredPeer", "to 192.168.1.2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fresh, peered := worldOf(1, 2), worldOf(1, 2).peered(t)
@@ -156,15 +159,30 @@ func TestWhatIsWritten(t *testing.T) {
 			w.join(0)
 			there.o.Pools = nil
 		}, nil},
-		"sessions go first, also where the remote cluster is not known": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
-			here.unknown, here.d.Gone, here.d.Announce = true, true, nil
+		"a BGPPeer on a node that is no reflector any more goes all the same, once a reflector has a session": {worldOf(2, 2).peered(t), func(_ *world, here, _ *cluster) {
+			here.unknown, here.o.Cluster.Nodes[0].RoleLabel = true, false
+		}, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-2"}},
+		"and stays while none has": {worldOf(2, 2).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Cluster.Nodes[0].RoleLabel = false
+			here.d.NotReflecting, here.o.Cluster.Statuses["r2"] = "there is none", plan.Status{}
+		}, nil},
+		"when the sessions are gone all else goes, also where the remote cluster is not known": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.unknown, here.d.Gone, here.d.Announce, here.o.Cluster.Peers = true, true, nil, nil
 		}, []string{
-			"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1", "announce the service addresses []", "delete IPPool " + name + "-10-201-0-0-16",
+			"announce the service addresses []", "delete IPPool " + name + "-10-201-0-0-16",
 			"delete IPPool " + name + "-10-211-0-0-16", "delete BGPFilter " + name,
 		}},
 		"the range of services is announced on where another ClusterPeering needs it": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
-			here.d.Gone, here.o.Pools = true, nil
-		}, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1", "delete BGPFilter " + name}},
+			here.d.Gone, here.o.Pools, here.o.Cluster.Peers = true, nil, nil
+		}, []string{"delete BGPFilter " + name}},
+		"sessions go first": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) { here.d.Gone = true }, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1"}},
+		"a session of a node whose role went keeps its BGPPeer until a reflector has one": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
+			here.o.Cluster.Nodes[0].RoleLabel, here.o.Cluster.Statuses = false, map[string]plan.Status{}
+			w.join(0)
+			require.Equal(t, []string{write("2-172-16-1-1")}, w.actions())
+			_, broken := w.manage(0, -1)
+			require.Empty(t, broken)
+		}, nil},
 		"a range that others announce is not announced again": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.o.Services, here.o.OtherServices = nil, here.o.Services
 		}, nil},

@@ -11,7 +11,7 @@ import (
 
 // problem is why the two clusters cannot be joined, nil for nothing. It is found before anything is written.
 func problem(o Observed, d Desired) *plan.Problem {
-	return cmp.Or(unable(o, d), unsuited(o), overlap(o, d), nameTaken(o, d), alreadyPeered(o, d))
+	return cmp.Or(unable(o, d), unsuited(o), overlap(o, d), nameTaken(o, d), otherPeers(o, d))
 }
 
 // unable: this cluster cannot be peered with.
@@ -23,7 +23,7 @@ func unable(o Observed, d Desired) *plan.Problem {
 		return &o.Cluster.Problems[0]
 	case d.NotReflecting != "":
 		return plan.Problemf("NotReflecting", "%s", d.NotReflecting)
-	case len(reflectors(o.Cluster)) == 0:
+	case len(Reflectors(o.Cluster.Nodes)) == 0:
 		return plan.Problemf("NoReflectors", "no node of this cluster is a route reflector yet")
 	case o.Cluster.Routes.Plain.Encapsulation != "" && !o.Cluster.Routes.Plain.BIRD:
 		return plan.Problemf("RoutesNotProgrammed", "BIRD may not program routes without encapsulation, so nodes would not use what the remote cluster announces: "+
@@ -63,7 +63,7 @@ func overlap(o Observed, d Desired) *plan.Problem {
 			with = "everything, as a default route does"
 		}
 		if with != "" {
-			return plan.Problemf("OverlappingCIDRs", "%s of the remote cluster overlaps with %s: packets to it could go either way", theirs, with)
+			return plan.Problemf("OverlappingCIDRs", "%s of the remote cluster overlaps with %s, and packets to it could go either way: give one of them another range, or describe the remote cluster by spec.remote.static, without this one", theirs, with)
 		}
 	}
 	return nil
@@ -121,11 +121,19 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// alreadyPeered: a BGPPeer of others peers with a remote reflector. A node has one session with an address.
-func alreadyPeered(o Observed, d Desired) *plan.Problem {
+// otherPeers: a BGPPeer of others peers with a remote reflector, and a node has one session with an address; or with a router
+// to which Calico would pass on what the remote cluster announces, as it is in an IPPool here then.
+func otherPeers(o Observed, d Desired) *plan.Problem {
 	for _, p := range o.Cluster.Peers {
-		if p.Peering != d.Name && slices.ContainsFunc(o.Remote.Reflectors, func(a netip.Addr) bool { return a.String() == p.PeerIP }) {
+		router, err := netip.ParseAddr(p.PeerIP)
+		inside := slices.ContainsFunc(o.Cluster.Nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, router) })
+		switch {
+		case p.Peering == d.Name || p.Owned || err != nil:
+		case slices.Contains(o.Remote.Reflectors, router):
 			return plan.Problemf("AlreadyPeered", "BGPPeer %s has sessions with %s, a reflector of the remote cluster: delete it", p.Name, p.PeerIP)
+		case p.Peering == "" && !inside && len(p.Filters) == 0:
+			return plan.Problemf("UnfilteredPeer", "BGPPeer %s has no filters, so nodes would announce the remote cluster's ranges to %s, and draw its traffic: "+
+				"give it a BGPFilter that rejects them in both directions", p.Name, p.PeerIP)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func newWorld(dual bool) *world {
 		c.o.Pools = []peering.IPPool{{Name: "default", CIDR: own[0], Announced: true}}
 		c.o.Filters = []peering.Filter{{Name: "rrpool-peering-mine"}, {Name: "rrpool-peering-third", Peering: "third"}}
 		c.o.Cluster = plan.Cluster{BGP: plan.BGPConfig{ASN: uint32(64512 + i)}, Statuses: map[string]plan.Status{}}
-		c.o.Cluster.Peers = []plan.Peer{{Name: "rack", PeerIP: "192.168.1.1"}, {Name: "ours", Owned: true}, {Name: "rrpool-peering-third-1", Peering: "third"}}
+		c.o.Cluster.Peers = []plan.Peer{{Name: "rack", PeerIP: "192.168.1.1", Filters: []string{"ours"}}, {Name: "ours", Owned: true}, {Name: "rrpool-peering-third-1", Peering: "third"}}
 		w.two[i] = c
 	}
 	return w

@@ -30,20 +30,16 @@ func TestRandomSequencesOfFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for i := part[0]; i < part[1]; i++ {
-				playSeed(t, first+uint64(i))
+				seed := first + uint64(i)
+				w := newWorld(seed, 5, 1+int(seed%3))
+				if seed%2 == 0 {
+					w = newInPlaceWorld(seed, 7, int(seed/2%2), 1+int(seed%3))
+				}
+				if v := w.playFailures(8); v != "" {
+					t.Fatalf("seed %d (repeat it with -sequences 1 -seed %d): %s\n%s", seed, seed, v, strings.Join(w.narrative, "\n"))
+				}
 			}
 		})
-	}
-}
-
-func playSeed(t *testing.T, seed uint64) {
-	t.Helper()
-	w := newWorld(seed, 5, 1+int(seed%3))
-	if seed%2 == 0 {
-		w = newInPlaceWorld(seed, 7, int(seed/2%2), 1+int(seed%3))
-	}
-	if v := w.playFailures(8); v != "" {
-		t.Fatalf("seed %d (repeat it with -sequences 1 -seed %d): %s\n%s", seed, seed, v, strings.Join(w.narrative, "\n"))
 	}
 }
 

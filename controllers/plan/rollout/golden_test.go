@@ -76,22 +76,17 @@ func TestNarratives(t *testing.T) {
 			} else {
 				require.Empty(t, w.settle())
 			}
-			w.requireGolden(t, name)
+			got := strings.Join(w.narrative, "\n") + "\n"
+			path := filepath.Join("testdata", name+".log.golden")
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o755))
+				require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
 		})
 	}
-}
-
-func (w *world) requireGolden(t *testing.T, name string) {
-	t.Helper()
-	got := strings.Join(w.narrative, "\n") + "\n"
-	path := filepath.Join("testdata", name+".log.golden")
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
 }
 
 // runUnchecked lets the story go on without holding it to the invariants.

@@ -64,19 +64,15 @@ func TestInPlaceNodesHoldTheInvariantsInAnyOrderOfDisturbances(t *testing.T) {
 		w.everythingReturns()
 		w.hold(t, w.run(60))
 		w.hold(t, w.settle())
-		w.requireRest(t)
+		// There is what the mode wants and nothing else.
+		require.Equal(t, w.d.Mode == v1alpha1.ModeFullMesh, w.bgp.MeshOn())
+		for _, m := range w.nodes {
+			require.False(t, m.CordonedByUs, m.Name)
+		}
+		peers := 0
+		if n := len(w.reflectors()); w.d.Mode != v1alpha1.ModeFullMesh {
+			peers = 1 + n*(n-1)/2
+		}
+		require.Len(t, w.peers, peers)
 	})
-}
-
-// requireRest: there is what the mode wants and nothing else.
-func (w *world) requireRest(t require.TestingT) {
-	require.Equal(t, w.d.Mode == v1alpha1.ModeFullMesh, w.bgp.MeshOn())
-	for _, m := range w.nodes {
-		require.False(t, m.CordonedByUs, m.Name)
-	}
-	peers := 0
-	if n := len(w.reflectors()); w.d.Mode != v1alpha1.ModeFullMesh {
-		peers = 1 + n*(n-1)/2
-	}
-	require.Len(t, w.peers, peers)
 }

@@ -32,18 +32,6 @@ var problems = map[string]func(*world, *rollout.Observed){
 	},
 }
 
-// oneSided is a cluster whose first reflector has the role and no other side yet:
-// the manager was killed in between.
-func oneSided(t *testing.T) *world {
-	t.Helper()
-	w := newInPlaceWorld(1, 7, 0, 3)
-	o := w.until(t, "PromoteReflectors")
-	require.IsType(t, plan.Pause{}, w.next(o).Actions[1], "there is a pause to be killed in")
-	w.nextLook = w.now
-	w.manage(1)
-	return w
-}
-
 // puts gives the BGPPeer of this name that a step writes.
 func puts(s rollout.Step, name string) (plan.Peer, bool) {
 	for _, a := range s.Actions {
@@ -57,8 +45,13 @@ func puts(s rollout.Step, name string) (plan.Peer, bool) {
 func TestTheFirstReflectorGetsItsOtherSidesWhateverElseWaits(t *testing.T) {
 	for name, hinder := range problems {
 		t.Run(name, func(t *testing.T) {
-			w := oneSided(t)
-			o := w.observe()
+			// The first reflector has the role and no other side yet: the manager was killed in between.
+			w := newInPlaceWorld(1, 7, 0, 3)
+			o := w.until(t, "PromoteReflectors")
+			require.IsType(t, plan.Pause{}, w.next(o).Actions[1], "there is a pause to be killed in")
+			w.nextLook = w.now
+			w.manage(1)
+			o = w.observe()
 			hinder(w, &o)
 			s := w.next(o)
 			clients, found := puts(s, topology.PeerClients)

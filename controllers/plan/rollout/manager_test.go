@@ -36,7 +36,15 @@ func (w *world) observe() rollout.Observed {
 		o.Statuses[name] = *st
 	}
 	for i := range w.crowd {
-		w.addToCrowd(&o, i)
+		// A client that has been there for long.
+		ip := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})
+		n := w.clients()[0].Node
+		n.Name, n.UID, n.Addresses, n.Blocks = fmt.Sprintf("crowd-%04d", i), fmt.Sprint("crowd-", i), []netip.Addr{ip}, nil
+		o.Nodes = append(o.Nodes, n)
+		for name, st := range o.Statuses {
+			st.Sessions = append(slices.Clip(st.Sessions), plan.Session{Peer: ip, Kind: plan.SessionNode, Established: true})
+			o.Statuses[name] = st
+		}
 	}
 	if pool := w.pool; !w.cloudSilent {
 		pool.Workers = slices.Clone(pool.Workers)
@@ -45,18 +53,6 @@ func (w *world) observe() rollout.Observed {
 	o.ClockSet = w.clockSet
 	w.times.Correct(&o.Cluster, w.clock())
 	return o
-}
-
-// addToCrowd adds a client that has been there for long.
-func (w *world) addToCrowd(o *rollout.Observed, i int) {
-	ip := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})
-	n := w.clients()[0].Node
-	n.Name, n.UID, n.Addresses, n.Blocks = fmt.Sprintf("crowd-%04d", i), fmt.Sprint("crowd-", i), []netip.Addr{ip}, nil
-	o.Nodes = append(o.Nodes, n)
-	for name, st := range o.Statuses {
-		st.Sessions = append(slices.Clip(st.Sessions), plan.Session{Peer: ip, Kind: plan.SessionNode, Established: true})
-		o.Statuses[name] = st
-	}
 }
 
 // manage runs one reconcile if one is due. limit bounds how many of the step's
@@ -72,7 +68,10 @@ func (w *world) manage(limit int) *rollout.Step {
 	}
 	w.narrate(s)
 	w.cleared = 0
-	w.excuse(s)
+	// Whom the step says that it cuts off.
+	for _, d := range s.Disrupts {
+		w.excused[pair(d.Node, d.From)] = w.now.Add(joinTime)
+	}
 	if s.Problem == nil || len(s.Watch) > 0 {
 		w.watch(s.Watch)
 	}
@@ -101,13 +100,6 @@ func sinceWhen(is bool, since, now time.Time) time.Time {
 		return now
 	}
 	return since
-}
-
-// excuse notes whom a step says that it cuts off.
-func (w *world) excuse(s rollout.Step) {
-	for _, d := range s.Disrupts {
-		w.excused[pair(d.Node, d.From)] = w.now.Add(joinTime)
-	}
 }
 
 // pair names two nodes, or with "" one.

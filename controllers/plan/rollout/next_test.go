@@ -166,11 +166,13 @@ func TestAReflectorGoesAfterItsSessionsWithAnotherCluster(t *testing.T) {
 		})
 	}
 	o = w.until(t, "RetireWorker")
-	s := w.next(with(o, map[string]bool{leaving: true}))
+	both := map[string]bool{leaving: true, stays: true}
+	s := w.next(with(o, both))
 	require.Empty(t, s.Actions)
 	require.Equal(t, []string{"ClusterPeering b to have no BGPPeer on " + leaving + " any more"}, s.WaitingFor)
+	require.Len(t, ensured(w.next(with(o, map[string]bool{leaving: false, stays: false}))).Retire, 1, "with the other cluster gone nothing is lost")
 	nodeOf(&o, leaving).Ready = false
-	require.Len(t, ensured(w.next(with(o, map[string]bool{leaving: true}))).Retire, 1, "no packet goes through a node that is down")
+	require.Len(t, ensured(w.next(with(o, both))).Retire, 1, "no packet goes through a node that is down")
 }
 
 func TestOfSurplusReflectorsTheOneThatIsNotReadyGoesFirst(t *testing.T) {

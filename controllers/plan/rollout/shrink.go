@@ -143,9 +143,13 @@ func (v *view) isEstablished(p plan.Peer) bool {
 	return ok && err == nil && usable(n) && established(v.Statuses[n.Name], isPeer).Has(there)
 }
 
-// peeringOn is a BGPPeer that a ClusterPeering still has on a node that can use it.
+// peeringOn is a BGPPeer that a ClusterPeering still has on a node that can use it. It goes as soon as a session of another
+// node is Established; without one nothing is lost with the worker.
 func (v *view) peeringOn(n plan.Node) (plan.Peer, bool) {
-	return first(v.Peers, func(p plan.Peer) bool { return p.Peering != "" && p.Node == n.Name && usable(n) })
+	return first(v.Peers, func(p plan.Peer) bool {
+		instead := func(q plan.Peer) bool { return q.Peering == p.Peering && q.Node != n.Name && v.isEstablished(q) }
+		return p.Peering != "" && p.Node == n.Name && usable(n) && slices.ContainsFunc(v.Peers, instead)
+	})
 }
 
 // deleteEmptied has a pool deleted that has given way to another. Nothing waits for it.

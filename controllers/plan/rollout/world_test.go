@@ -216,7 +216,17 @@ func (w *world) all() []*machine {
 func (w *world) tick() {
 	w.now = w.now.Add(time.Second)
 	w.comeAndGo()
-	w.moveCalicoNode()
+	// Calico-node runs, or does not.
+	for _, m := range w.all() {
+		ran := m.ran
+		m.ran = m.alive
+		switch w.movePod(m, ran); {
+		case m.alive && !ran:
+			w.model.Start(m.Name)
+		case ran && !m.alive:
+			w.model.Stop(m.Name)
+		}
+	}
 	if w.outdated {
 		w.outdated = false
 		w.model.Put(w.cluster(), w.scope())
@@ -267,20 +277,6 @@ func (w *world) comeAndGo() {
 	w.addNode(fmt.Sprintf("young-%03d", w.came), w.d.Pool.Zones[w.came%len(w.d.Pool.Zones)], false)
 	if m := w.nodes[fmt.Sprintf("young-%03d", w.came-4)]; m != nil {
 		w.removeNode(m.Name)
-	}
-}
-
-// moveCalicoNode lets calico-node run or not.
-func (w *world) moveCalicoNode() {
-	for _, m := range w.all() {
-		ran := m.ran
-		m.ran = m.alive
-		switch w.movePod(m, ran); {
-		case m.alive && !ran:
-			w.model.Start(m.Name)
-		case ran && !m.alive:
-			w.model.Stop(m.Name)
-		}
 	}
 }
 

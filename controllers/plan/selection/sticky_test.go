@@ -43,11 +43,7 @@ func restless(t *rapid.T, choose chooser) string {
 	for i := range nodes {
 		nodes[i].Pooled = has(before, nodes[i].Name)
 	}
-	return unneeded(before, choose(disturbed(t, nodes), r), r)
-}
-
-// disturbed changes everything about others, of members what does not concern their health, and adds nodes.
-func disturbed(t *rapid.T, nodes []plan.Node) []plan.Node {
+	// Everything about others changes, of members what does not concern their health, and nodes are added.
 	out := slices.Clone(nodes)
 	for i, was := range nodes {
 		if !rapid.Bool().Draw(t, "touch") {
@@ -64,7 +60,7 @@ func disturbed(t *rapid.T, nodes []plan.Node) []plan.Node {
 	for i := range rapid.IntRange(0, 4).Draw(t, "new nodes") {
 		out = append(out, stranger(t, fmt.Sprintf("new%d", i)))
 	}
-	return out
+	return unneeded(before, choose(out, r), r)
 }
 
 // stranger is any node that is not in our service.

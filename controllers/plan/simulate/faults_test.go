@@ -14,7 +14,7 @@ import (
 func reflected(t *testing.T) *simulate.Model {
 	t.Helper()
 	m := model(4)
-	apply(t, m, append(promote("n1"), clients)...)
+	apply(t, m, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1"}, clients)
 	m.Advance(time.Minute)
 	apply(t, m, plan.DisableMesh{})
 	m.Advance(time.Hour)

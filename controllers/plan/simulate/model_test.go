@@ -46,14 +46,6 @@ var (
 	reflectors = plan.PutPeer{Peer: plan.Peer{Name: "reflectors", NodeSelector: "has(" + role + ")", PeerSelector: "has(" + role + ")"}}
 )
 
-func promote(names ...string) []plan.Action {
-	var out []plan.Action
-	for _, name := range names {
-		out = append(out, plan.SetReflector{Node: name, ClusterID: "244.0.0.1"})
-	}
-	return out
-}
-
 func everyReport(m *simulate.Model) (out []plan.StatusRequest) {
 	for _, n := range m.Nodes() {
 		out = append(out, plan.StatusRequest{Node: n.Name, Period: time.Second, Routes: true})

@@ -7,27 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
-
-// besieged is a cluster that is settled in a topology: three zones, four clients in each, and reflectors in their slots.
-func besieged(kind v1alpha1.TopologyType, byRack bool) *world {
-	w := newWorld(kind, 3).join(4)
-	w.spec.Redundancy, w.spec.MaxPaths, w.perZone = 2, 1<<20, 3
-	if byRack {
-		w.spec.RackLabel = rackLabel
-	}
-	for _, n := range w.clients {
-		n.Labels[rackLabel] = "rack-" + n.Zone
-	}
-	w.pool()
-	w.follow(w.arrange())
-	w.spec = w.standing()
-	return w
-}
 
 // planned is the layout for other clients.
 func (w *world) planned(clients []plan.Node) topology.Layout {
@@ -66,7 +49,18 @@ func FuzzHostileNode(f *testing.F) {
 	f.Add(uint8(1), "", "", "", "zone-2", "rack-zone-1", false)
 	f.Add(uint8(5), "true", "0.0.0.0", "a\"b", "zone\"1", "x\" || all()", true)
 	f.Fuzz(func(t *testing.T, shape uint8, slot, id, ownRack, ownZone, label string, hasRole bool) {
-		w := besieged(everyKind[shape%4], shape&4 == 0)
+		// A cluster that is settled in a topology: three zones, four clients in each, and reflectors in their slots.
+		w := newWorld(everyKind[shape%4], 3).join(4)
+		w.spec.Redundancy, w.spec.MaxPaths, w.perZone = 2, 1<<20, 3
+		if shape&4 == 0 {
+			w.spec.RackLabel = rackLabel
+		}
+		for _, n := range w.clients {
+			n.Labels[rackLabel] = "rack-" + n.Zone
+		}
+		w.pool()
+		w.follow(w.arrange())
+		w.spec = w.standing()
 		innocent := w.node("client", w.zones[0])
 		innocent.Name, innocent.Labels[rackLabel] = evilName, "rack-zone-1"
 		evil := innocent

@@ -267,21 +267,6 @@ func TestSlotsAreFilledInAGoodOrder(t *testing.T) {
 	})
 }
 
-func (w *world) requireSeveralZones(t *rapid.T, l topology.Layout) {
-	zones := map[string]map[string]bool{}
-	for _, s := range l.Slots {
-		i := slices.IndexFunc(w.reflectors, func(n plan.Node) bool { return n.Name == s.Node })
-		require.GreaterOrEqual(t, i, 0, "%s is empty", s.Name)
-		if zones[s.Group] == nil {
-			zones[s.Group] = map[string]bool{}
-		}
-		zones[s.Group][w.reflectors[i].Zone] = true
-	}
-	for group, in := range zones {
-		require.GreaterOrEqual(t, len(in), 2, "rack %q: %v", group, slices.Sorted(maps.Keys(in)))
-	}
-}
-
 // Workers of a pool arrive one by one, and have the role before the next is there.
 func TestRacksAndSpinesAreInSeveralZonesInWhateverOrderReflectorsArrive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -303,6 +288,17 @@ func TestRacksAndSpinesAreInSeveralZonesInWhateverOrderReflectorsArrive(t *testi
 			w.reflectors = append(w.reflectors, n)
 			w.follow(w.arrange())
 		}
-		w.requireSeveralZones(t, w.arrange())
+		spread := map[string]map[string]bool{}
+		for _, s := range w.arrange().Slots {
+			i := slices.IndexFunc(w.reflectors, func(n plan.Node) bool { return n.Name == s.Node })
+			require.GreaterOrEqual(t, i, 0, "%s is empty", s.Name)
+			if spread[s.Group] == nil {
+				spread[s.Group] = map[string]bool{}
+			}
+			spread[s.Group][w.reflectors[i].Zone] = true
+		}
+		for group, in := range spread {
+			require.GreaterOrEqual(t, len(in), 2, "rack %q: %v", group, slices.Sorted(maps.Keys(in)))
+		}
 	})
 }

@@ -1,7 +1,6 @@
 package topology_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -28,16 +27,6 @@ func parsed(t require.TestingT, text string) *selector.Selector {
 	s, err := selector.Parse(text)
 	require.NoError(t, err, text)
 	return s
-}
-
-// sample are some nodes of each kind of labels.
-func sample(nodes []plan.Node) []plan.Node {
-	seen := map[string]int{}
-	return slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool {
-		key := fmt.Sprint(n.Labels)
-		seen[key]++
-		return seen[key] > 1
-	})
 }
 
 func requireOnePeerEach(t require.TestingT, peers []plan.Peer, nodes []plan.Node) {

@@ -34,21 +34,6 @@ type scene struct {
 	cut     atomic.Int32
 }
 
-func newScene(t *testing.T) *scene {
-	t.Helper()
-	s := &scene{T: t, far: &far{}, between: intercept.New()}
-	server := httptest.NewServer(s.far)
-	t.Cleanup(server.Close)
-	line, err := s.between.Open("one", &rest.Config{Host: server.URL}, nil, func() { s.cut.Add(1) })
-	require.NoError(t, err)
-	t.Cleanup(line.Close)
-	config := line.Config()
-	config.QPS = -1
-	s.client, err = kubernetes.NewForConfig(config)
-	require.NoError(t, err)
-	return s
-}
-
 func (s *scene) patch() error {
 	_, err := s.client.CoreV1().Nodes().Patch(s.Context(), "n", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
 	return err
@@ -66,7 +51,16 @@ func at(n int, v intercept.Verdict) intercept.Rule {
 
 func TestALineIsCutBeforeOrAfterAWrite(t *testing.T) {
 	for _, executed := range []bool{false, true} {
-		s := newScene(t)
+		s := &scene{T: t, far: &far{}, between: intercept.New()}
+		server := httptest.NewServer(s.far)
+		t.Cleanup(server.Close)
+		line, err := s.between.Open("one", &rest.Config{Host: server.URL}, nil, func() { s.cut.Add(1) })
+		require.NoError(t, err)
+		t.Cleanup(line.Close)
+		config := line.Config()
+		config.QPS = -1
+		s.client, err = kubernetes.NewForConfig(config)
+		require.NoError(t, err)
 		s.between.Rules(at(2, intercept.Verdict{Cut: true, Executed: executed}))
 		require.NoError(t, s.patch())
 		require.Zero(t, s.cut.Load())
@@ -74,7 +68,7 @@ func TestALineIsCutBeforeOrAfterAWrite(t *testing.T) {
 		require.EqualValues(t, 1, s.cut.Load())
 		require.EqualValues(t, map[bool]int{false: 1, true: 2}[executed], s.far.reached.Load())
 		require.Error(t, s.patch())
-		_, err := s.client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+		_, err = s.client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
 		require.Error(t, err, "nothing passes any more")
 		require.EqualValues(t, map[bool]int{false: 1, true: 2}[executed], s.far.reached.Load())
 		require.Len(t, s.between.Work(), 2, "nor is it recorded")
