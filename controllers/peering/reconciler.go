@@ -325,10 +325,10 @@ const makeOne = `"rrpool peering kubeconfig", run in the remote cluster, prints 
 // refused is why a kubeconfig is not used, "" for nothing. Files are the manager's own, and are not even opened.
 func refused(file *clientcmdapi.Config) string {
 	for _, c := range file.Clusters {
-		switch {
-		case c.CertificateAuthority != "":
+		if c.CertificateAuthority != "" {
 			return "refers to files (certificate-authority)"
-		case c.InsecureSkipTLSVerify:
+		}
+		if c.InsecureSkipTLSVerify {
 			return "says insecure-skip-tls-verify, so any machine could be that apiserver"
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,7 +204,8 @@ func (s site) release(t *testing.T) {
 	crd := filepath.Join(newer, "files", "crd.yaml")
 	require.NoError(t, os.WriteFile(crd, []byte(strings.Replace(text(t, crd), "- rrp\n", "- rrp\n    - rrps\n", 1)), 0o600))
 	s.must(t, "upgrade", "rrpool", newer)
-	live, err := s.get(t, first(t, s.wanted, "CustomResourceDefinition"))
+	kind := slices.IndexFunc(s.wanted, func(o *object) bool { return o.GetName() == "routereflectorpools.rrpool.io" })
+	live, err := s.get(t, s.wanted[kind])
 	require.NoError(t, err)
 	require.Contains(t, manifest(t, live), "- rrps\n", "the kind is upgraded with the chart")
 	s.must(t, "upgrade", "rrpool", path(chart))

@@ -27,6 +27,8 @@ var (
 	bgpPeers   = calicoResource("bgppeers")
 	bgpConfigs = calicoResource("bgpconfigurations")
 	reports    = calicoResource("caliconodestatuses")
+	ipPools    = calicoResource("ippools")
+	peerings   = schema.GroupVersionResource{Group: "rrpool.io", Version: "v1alpha1", Resource: "clusterpeerings"}
 )
 
 func calicoResource(name string) schema.GroupVersionResource {
@@ -107,6 +109,19 @@ var writes = map[string][]write{
 		{"delete", reports, "rrpool-plain", "", ""},
 		{"create", reports, "theirs", `{spec: {node: plain, classes: [BGP], updatePeriodSeconds: 10}}`, "begin with rrpool- or rrpool. only, not theirs"},
 	},
+	"a ClusterPeering's IPPools": {
+		{"create", ipPools, "rrpool-peering-b", `{spec: {cidr: 10.250.0.0/16, disabled: true}}`, ""},
+		{"delete", ipPools, "rrpool-peering-b", "", ""},
+	},
+	"an IPPool of others": {
+		{"patch", ipPools, "theirs", `{spec: {disabled: true}}`, "begin with rrpool- or rrpool. only, not theirs"},
+		{"delete", ipPools, "theirs", "", "begin with rrpool- or rrpool. only, not theirs"},
+	},
+	"a ClusterPeering": {
+		{"patch", peerings, "b", `{metadata: {finalizers: [rrpool.io/test]}}`, ""},
+		{"patch", peerings, "b", `{metadata: {finalizers: null}}`, ""},
+		{"patch", peerings, "b", `{spec: {nextHop: Nodes}}`, "does not change the spec"},
+	},
 	"the mesh, where there was no object": {
 		{"create", bgpConfigs, "default", `{spec: {nodeToNodeMeshEnabled: false}}`, ""},
 		{"patch", bgpConfigs, "default", `{metadata: {annotations: {rrpool.io/mesh-before: "{}"}}, spec: {nodeToNodeMeshEnabled: true, nodeMeshMaxRestartTime: 60s}}`, ""},
@@ -136,6 +151,10 @@ func guarded(t *testing.T) (admin, manager dynamic.Interface) {
 	put(t, c.client, nodes, "cordoned", `{spec: {unschedulable: true, taints: [{key: a, effect: NoSchedule}]}}`)
 	put(t, c.client, bgpPeers, "uplink", `{spec: {peerIP: 192.0.2.1, asNumber: 64999}}`)
 	put(t, c.client, write{resource: bgpPeers}.inV3().resource, "uplink", `{spec: {peerIP: 192.0.2.1, asNumber: 64999}}`)
+	for _, resource := range []schema.GroupVersionResource{ipPools, write{resource: ipPools}.inV3().resource} {
+		put(t, c.client, resource, "theirs", `{spec: {cidr: 10.251.0.0/16}}`)
+	}
+	put(t, c.client, peerings, "b", `{spec: {remote: {kubeconfigSecretRef: {name: b, key: kubeconfig}}}}`)
 	for _, w := range []write{
 		writes["a taint"][0], writes["a label that workloads choose nodes by"][0], writes["a BGPPeer of others"][0],
 		writes["a BGPConfiguration with more"][0], writes["the spec"][0],
@@ -191,7 +210,10 @@ func (w write) try(t *testing.T, c dynamic.Interface, dryRun ...string) error {
 		o := &object{}
 		require.NoError(t, yaml.Unmarshal(content, &o.Object))
 		o.SetAPIVersion(w.resource.GroupVersion().String())
-		o.SetKind(map[string]string{"nodes": "Node", "bgppeers": "BGPPeer", "bgpconfigurations": "BGPConfiguration", "caliconodestatuses": "CalicoNodeStatus"}[w.resource.Resource])
+		o.SetKind(map[string]string{
+			"nodes": "Node", "bgppeers": "BGPPeer", "bgpconfigurations": "BGPConfiguration", "caliconodestatuses": "CalicoNodeStatus", "ippools": "IPPool",
+			"clusterpeerings": "ClusterPeering",
+		}[w.resource.Resource])
 		o.SetName(w.name)
 		_, err = at.Create(t.Context(), o, metav1.CreateOptions{DryRun: dryRun})
 	case "patch":

@@ -101,7 +101,6 @@ var (
 		"create its object":               ask("create", "rrpool.io", "routereflectorpools", "", "default"),
 		"delete its object":               ask("delete", "rrpool.io", "routereflectorpools", "", "default"),
 		"update another BGPConfiguration": ask("update", "crd.projectcalico.org", "bgpconfigurations", "", "node.n1"),
-		"change an address pool":          ask("update", "crd.projectcalico.org", "ippools", "", "default"),
 		"change a block affinity":         ask("update", "crd.projectcalico.org", "blockaffinities", "", "b"),
 		"read the session password":       ask("get", "", "secrets", "kube-system", "bgp-reflectors"),
 		"list all secrets":                ask("list", "", "secrets", "", ""),
