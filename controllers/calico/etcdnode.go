@@ -114,12 +114,18 @@ func (j *join) kubeName(node string) string {
 	return cmp.Or(j.kube[node], node)
 }
 
-// calicoName is the name that Calico has for a node, by what is known now.
-func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
-	if a.etcd == nil || node == "" {
-		return node, nil
+// joinNow joins by what is known now; with the Kubernetes datastore it reads nothing.
+func (a *Adapter) joinNow(ctx context.Context) (*join, error) {
+	if a.etcd == nil {
+		return nil, nil
 	}
 	_, j, err := a.joinAll(ctx)
+	return j, err
+}
+
+// calicoName is the name that Calico has for a node, by what is known now.
+func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
+	j, err := a.joinNow(ctx)
 	return j.calicoName(node), err
 }
 

@@ -32,12 +32,13 @@ func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, e
 	if a.store.watchStatus(apiv3.KindCalicoNodeStatus).missing {
 		return false, nil
 	}
+	j, err := a.joinNow(ctx)
+	if err != nil {
+		return false, err
+	}
 	wanted := map[string]plan.StatusRequest{}
 	for _, w := range want {
-		var err error
-		if w.Node, err = a.calicoName(ctx, w.Node); err != nil {
-			return false, err
-		}
+		w.Node = j.calicoName(w.Node)
 		wanted[statusName(w.Node)] = w
 	}
 	var did bool
