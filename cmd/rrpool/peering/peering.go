@@ -149,7 +149,7 @@ func (f *flags) token(ctx context.Context, c *cluster.Connection) (*corev1.Secre
 	return secret, nil
 }
 
-// kubeconfig holds all that it needs. The certificate is what the user's own kubeconfig trusts.
+// kubeconfig holds all that it needs, and is in a Secret where one is asked for. The certificate is what the user's own kubeconfig trusts.
 func (f *flags) kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte, error) {
 	ca := user.CAData
 	if user.Insecure {

@@ -341,8 +341,9 @@ func unproven(c plan.Cluster, peers []plan.Peer) []plan.Action {
 }
 
 // stays reports whether a BGPPeer that is no longer wanted is still needed, which it is until all sessions of its address
-// family are Established. While none is, each stays: of a node that is no reflector any more it is not known. One to a reflector that the remote cluster has no more goes as soon as there is another session:
-// that node may be dead, and BIRD would notice only after minutes.
+// family are Established. While none is, each stays: of a node that is no reflector any more it is not known. One to a
+// reflector that the remote cluster has no more goes as soon as there is another session: that node may be dead, and BIRD
+// would notice only after minutes.
 func stays(o Observed, p plan.Peer, expected []Session) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
 	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
@@ -359,9 +360,12 @@ func leave(o Observed, d Desired) []plan.Action {
 	instead := func(p plan.Peer) bool {
 		return p.Peering == d.Name && holds(p.Node) && established(o.Cluster, p.Node, p.PeerIP)
 	}
+	if o.Cluster.Locked != nil || !slices.ContainsFunc(o.Cluster.Peers, instead) {
+		return nil
+	}
 	var out []plan.Action
 	for _, p := range o.Cluster.Peers {
-		if p.Peering == d.Name && !holds(p.Node) && o.Cluster.Locked == nil && slices.ContainsFunc(o.Cluster.Peers, instead) {
+		if p.Peering == d.Name && !holds(p.Node) {
 			out = append(out, plan.DeletePeer{Name: p.Name})
 		}
 	}

@@ -123,6 +123,9 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		"a router would be told of the remote ranges": {func(here, _ *cluster) {
 			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "tor", PeerIP: "192.168.1.2"})
 		}, "UnfilteredPeer", "to 192.168.1.2"},
+		"and one with a port": {func(here, _ *cluster) {
+			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "tor", PeerIP: "192.168.1.2:1790"})
+		}, "UnfilteredPeer", "to 192.168.1.2:1790"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fresh, peered := worldOf(1, 2), worldOf(1, 2).peered(t)

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 // problem is why the two clusters cannot be joined, nil for nothing. It is found before anything is written.
@@ -125,13 +127,12 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 // to which Calico would pass on what the remote cluster announces, as it is in an IPPool here then.
 func otherPeers(o Observed, d Desired) *plan.Problem {
 	for _, p := range o.Cluster.Peers {
-		router, err := netip.ParseAddr(p.PeerIP)
-		inside := slices.ContainsFunc(o.Cluster.Nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, router) })
+		router := simulate.PeerAddress(p.PeerIP)
 		switch {
-		case p.Peering == d.Name || p.Owned || err != nil:
+		case p.Peering == d.Name || p.Owned || !router.IsValid():
 		case slices.Contains(o.Remote.Reflectors, router):
 			return plan.Problemf("AlreadyPeered", "BGPPeer %s has sessions with %s, a reflector of the remote cluster: delete it", p.Name, p.PeerIP)
-		case p.Peering == "" && !inside && len(p.Filters) == 0:
+		case p.Peering == "" && !rollout.InCluster(p, o.Cluster.Nodes) && len(p.Filters) == 0:
 			return plan.Problemf("UnfilteredPeer", "BGPPeer %s has no filters, so nodes would announce the remote cluster's ranges to %s, and draw its traffic: "+
 				"give it a BGPFilter that rejects them in both directions", p.Name, p.PeerIP)
 		}

@@ -129,8 +129,7 @@ func (v *view) removeReflector(n plan.Node) *Step {
 // peeringGate demands that no ClusterPeering has its only Established session on n.
 func (v *view) peeringGate(g *gate, n plan.Node) {
 	for _, p := range v.Peers {
-		instead := func(q plan.Peer) bool { return q.Peering == p.Peering && q.Node != n.Name && v.isEstablished(q) }
-		if p.Peering != "" && p.Node == n.Name && v.isEstablished(p) && !slices.ContainsFunc(v.Peers, instead) {
+		if p.Peering != "" && p.Node == n.Name && v.isEstablished(p) && !v.othersPeer(p) {
 			g.wait("ClusterPeering %s to have an Established session of another route reflector than %s", p.Peering, n.Name)
 		}
 	}
@@ -146,10 +145,12 @@ func (v *view) isEstablished(p plan.Peer) bool {
 // peeringOn is a BGPPeer that a ClusterPeering still has on a node that can use it. It goes as soon as a session of another
 // node is Established; without one nothing is lost with the worker.
 func (v *view) peeringOn(n plan.Node) (plan.Peer, bool) {
-	return first(v.Peers, func(p plan.Peer) bool {
-		instead := func(q plan.Peer) bool { return q.Peering == p.Peering && q.Node != n.Name && v.isEstablished(q) }
-		return p.Peering != "" && p.Node == n.Name && usable(n) && slices.ContainsFunc(v.Peers, instead)
-	})
+	return first(v.Peers, func(p plan.Peer) bool { return p.Peering != "" && p.Node == n.Name && usable(n) && v.othersPeer(p) })
+}
+
+// othersPeer: another node has an Established session of the same ClusterPeering.
+func (v *view) othersPeer(p plan.Peer) bool {
+	return slices.ContainsFunc(v.Peers, func(q plan.Peer) bool { return q.Peering == p.Peering && q.Node != p.Node && v.isEstablished(q) })
 }
 
 // deleteEmptied has a pool deleted that has given way to another. Nothing waits for it.
