@@ -219,7 +219,7 @@ func TestAKeyThatIsLeftEmptyIsNoneOrMissed(t *testing.T) {
 	t.Parallel()
 	for name, missed := range map[string]string{
 		"replicas": "replicas", "image": "image", "image.repository": "repository", "metrics.enabled": "enabled",
-		"extraArgs=null,extraEnv=null,podAnnotations=null,podLabels=null,nodeSelector=null,affinity=null,pool.spec": "",
+		"extraArgs=null,extraEnv=null,extraVolumes=null,extraVolumeMounts=null,podAnnotations=null,podLabels=null,nodeSelector=null,affinity=null,pool.spec": "",
 	} {
 		_, said, err := render(t, "--set", name+"=null")
 		if missed == "" {
@@ -239,6 +239,7 @@ var everything = []string{
 	"--set", "nodeSelector.a=b", "--set", "podAnnotations.a=b", "--set", "podLabels.a=b", "--set", "extraArgs={--zap-log-level=debug}",
 	"--set", "credentials.trustedProfile.name=a b",
 	"--set", "extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy:3128", "--set", "metrics.certificateSecret=tls",
+	"--set", "extraVolumes[0].name=etcd,extraVolumes[0].secret.secretName=calico-etcd,extraVolumeMounts[0].name=etcd,extraVolumeMounts[0].mountPath=/etcd",
 }
 
 // Whatever values say, the apiserver takes it, and the pods under the profile restricted.
@@ -255,7 +256,7 @@ func TestAllThatTheChartCanMakeIsAccepted(t *testing.T) {
 	deployment := manifest(t, first(t, objects, "Deployment"))
 	for _, part := range []string{
 		"image: icr.io/x/rrpool-manager@sha256:000", "name: icr", "--metrics-cert-dir=/etc/rrpool/metrics", "mountPath: /etc/rrpool/metrics",
-		"secretName: tls", "mountPath: /var/run/secrets/tokens", "--zap-log-level=debug", "name: HTTPS_PROXY", "--leader-elect", "name: POD_NAMESPACE",
+		"secretName: tls", "secretName: calico-etcd", "mountPath: /etcd", "mountPath: /var/run/secrets/tokens", "--zap-log-level=debug", "name: HTTPS_PROXY", "--leader-elect", "name: POD_NAMESPACE",
 	} {
 		require.Contains(t, deployment, part)
 	}

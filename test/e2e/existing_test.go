@@ -4,6 +4,8 @@ package e2e_test
 
 import (
 	"context"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +20,8 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/check"
 	plancmd "github.com/rrpool/rrpool/cmd/rrpool/plan"
+	reportcmd "github.com/rrpool/rrpool/cmd/rrpool/report"
+	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
@@ -89,6 +93,14 @@ func TestExistingNodesThereAndBackWithCalicosOwnEtcdKilledAfterEachWrite(t *test
 	got = cli.Ask(t, check.New, "check", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
 	require.Contains(t, got.Out, "uses an etcd of its own")
 	require.Contains(t, got.Out, "the node-to-node mesh is off, by rrpool")
+	got = cli.Ask(t, status.New, "status", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
+	require.Contains(t, got.Out, "worker-2")
+	archive := filepath.Join(t.TempDir(), "report.tar.gz")
+	got = cli.Ask(t, reportcmd.New, "report", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String(), "--output-file", archive)
+	require.NotContains(t, got.Err, "not in the report: objects/")
+	kept, err := exec.CommandContext(ctx, "tar", "-xzOf", archive, "--wildcards", "*/objects/calico-nodes.yaml").Output()
+	require.NoError(t, err)
+	require.Equal(t, 3, strings.Count(string(kept), "routeReflectorClusterID"))
 
 	s.Lab.Checkpoint("back to the mesh")
 	require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))

@@ -218,6 +218,12 @@ func (c *Connection) FindCalico(ctx context.Context) error {
 	return err
 }
 
+// InEtcd says that FindCalico has found Calico's objects in an etcd of its own.
+func (c *Connection) InEtcd() bool {
+	_, is := c.Client.(inEtcd)
+	return is
+}
+
 // inEtcd reads Calico's objects where Calico has an etcd of its own, and all others in the apiserver.
 type inEtcd struct {
 	client.Client

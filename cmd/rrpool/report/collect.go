@@ -63,6 +63,9 @@ func (r *reader) objects(ctx context.Context) {
 		resource, _ := meta.UnsafeGuessKindToResource(r.c.Calico.WithKind(kind))
 		r.keep(ctx, resource.Resource, r.c.Calico.WithKind(kind), nil)
 	}
+	if r.c.InEtcd() {
+		r.keep(ctx, "calico-nodes", r.c.Calico.WithKind("Node"), nil)
+	}
 	r.keep(ctx, "manager-deployments", appsv1.SchemeGroupVersion.WithKind("Deployment"), nil, own)
 	r.keep(ctx, "manager-pods", corev1.SchemeGroupVersion.WithKind("Pod"), nil, own)
 	r.keep(ctx, "leases", coordinationv1.SchemeGroupVersion.WithKind("Lease"), nil, own)
