@@ -79,7 +79,7 @@ func TestExistingNodesThereAndBackWithCalicosOwnEtcdKilledAfterEachWrite(t *test
 	require.NoError(t, s.CreatePool(ctx, cordoning))
 	killed := killAfterEachEtcdWrite(t, ctx, s)
 	requireReflected(t, ctx, s, "control-plane", "worker-1", "worker-2")
-	for _, key := range []string{"nodes/control-plane", "nodes/worker-1", "nodes/worker-2", "bgppeers/rrpool-clients", "bgpconfigurations/default"} {
+	for _, key := range []string{"nodes/calico-control-plane", "nodes/calico-worker-1", "nodes/calico-worker-2", "bgppeers/rrpool-clients", "bgpconfigurations/default"} {
 		require.NotZero(t, count(killed, key), key)
 	}
 	for name, node := range nodeObjects(t, ctx, s) {
@@ -106,7 +106,7 @@ func TestExistingNodesThereAndBackWithCalicosOwnEtcdKilledAfterEachWrite(t *test
 	require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))
 	s.KillManager()
 	killed = killAfterEachEtcdWrite(t, ctx, s)
-	require.NotZero(t, count(killed, "nodes/worker-2"))
+	require.NotZero(t, count(killed, "nodes/calico-worker-2"))
 	requireMeshed(t, ctx, s, before)
 	requireUntouched(t, ctx, s, nodes)
 	require.Equal(t, own, calicoNodes(t, ctx, s))

@@ -132,7 +132,7 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 // createOwnNode makes Calico's own Node, as its startup does, with the labels that its kube-controllers copy.
 func (l *Lab) createOwnNode(ctx context.Context, n *node, labels map[string]string) error {
 	o := libapiv3.NewNode()
-	o.Name, o.Labels = n.spec.Name, labels
+	o.Name, o.Labels = l.calicoName(n), labels
 	o.Spec.OrchRefs = []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: n.spec.Name}}
 	o.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: fmt.Sprintf("%s/%d", n.spec.Address, nodeNetwork.Bits())}
 	_, err := l.calico.Nodes().Create(ctx, o, options.SetOptions{})
@@ -143,7 +143,7 @@ func (l *Lab) createOwnNode(ctx context.Context, n *node, labels map[string]stri
 func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	if l.options.Etcd {
 		_, err := l.backend.Create(ctx, &model.KVPair{
-			Key: n.blockKey(), Value: &model.BlockAffinity{State: model.StateConfirmed},
+			Key: l.blockKey(n), Value: &model.BlockAffinity{State: model.StateConfirmed},
 		})
 		return err
 	}
@@ -160,8 +160,8 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 	errs := []error{l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{})}
 	if l.options.Etcd {
-		_, err := l.calico.Nodes().Delete(ctx, n.spec.Name, options.DeleteOptions{})
-		_, blockErr := l.backend.Delete(ctx, n.blockKey(), "")
+		_, err := l.calico.Nodes().Delete(ctx, l.calicoName(n), options.DeleteOptions{})
+		_, blockErr := l.backend.Delete(ctx, l.blockKey(n), "")
 		for _, err := range []error{err, blockErr} {
 			if _, gone := err.(cerrors.ErrorResourceDoesNotExist); !gone { //nolint:errorlint // it is not wrapped
 				errs = append(errs, err)
@@ -182,8 +182,16 @@ func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 	return errors.Join(slices.DeleteFunc(errs, apierrors.IsNotFound)...)
 }
 
-func (n *node) blockKey() model.BlockAffinityKey {
-	return model.BlockAffinityKey{CIDR: cnet.MustParseCIDR(n.block.String()), Host: n.spec.Name, AffinityType: "host"}
+// calicoName is what Calico calls a node: another name than Kubernetes does, where it can.
+func (l *Lab) calicoName(n *node) string {
+	if l.options.Etcd {
+		return "calico-" + n.spec.Name
+	}
+	return n.spec.Name
+}
+
+func (l *Lab) blockKey(n *node) model.BlockAffinityKey {
+	return model.BlockAffinityKey{CIDR: cnet.MustParseCIDR(n.block.String()), Host: l.calicoName(n), AffinityType: "host"}
 }
 
 func (n *node) blockName() string {
