@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
@@ -293,28 +294,78 @@ func TestANodeThatCalicoCallsByAnotherNameIsOneNode(t *testing.T) {
 	}
 }
 
-func TestNodesThatCannotBeJoinedAreAProblem(t *testing.T) {
-	kube := []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
-	calico := func(name, of string, bgp bool) *libapiv3.Node {
+func TestHowNodesAreJoined(t *testing.T) {
+	kube := func(name, address string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}}}
+	}
+	calico := func(name, of, address string) *libapiv3.Node {
 		n := libapiv3.NewNode()
 		n.Name, n.Spec.OrchRefs = name, []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: of}}
-		if bgp {
-			n.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: "10.0.0.1/24"}
+		if address != "" {
+			n.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: address + "/24"}
 		}
 		return n
 	}
-	problem := func(nodes ...*libapiv3.Node) string {
+	a, b := kube("a", "10.0.0.1"), kube("b", "10.0.0.2")
+	for name, try := range map[string]struct {
+		kube   []corev1.Node
+		calico []*libapiv3.Node
+		// of is what Calico calls the first node, problem a part of what is said.
+		of, problem string
+	}{
+		"by reference":                     {[]corev1.Node{a}, []*libapiv3.Node{calico("x", "a", "10.0.0.9")}, "x", ""},
+		"a host without BGP":               {[]corev1.Node{a}, []*libapiv3.Node{calico("x", "a", "10.0.0.1"), calico("host", "", "")}, "x", ""},
+		"a host with BGP":                  {[]corev1.Node{a}, []*libapiv3.Node{calico("x", "a", "10.0.0.1"), calico("host", "", "10.0.0.9")}, "x", "no node of Kubernetes is host"},
+		"left over from a node":            {[]corev1.Node{a}, []*libapiv3.Node{calico("x", "a", "10.0.0.1"), calico("y", "gone", "10.0.0.9")}, "x", ""},
+		"two for one, the address decides": {[]corev1.Node{a}, []*libapiv3.Node{calico("w", "a", "10.0.0.9"), calico("x", "a", "10.0.0.1")}, "x", "stand for one node of Kubernetes (x and w)"},
+		"two for one, one without BGP":     {[]corev1.Node{a}, []*libapiv3.Node{calico("w", "a", ""), calico("x", "a", "10.0.0.1")}, "x", ""},
+		"a reference before an address":    {[]corev1.Node{a}, []*libapiv3.Node{calico("w", "", "10.0.0.1"), calico("x", "a", "10.0.0.1")}, "x", "no node of Kubernetes is w"},
+		"the name before an address":       {[]corev1.Node{a, kube("dead", "10.0.0.1")}, []*libapiv3.Node{calico("a", "", "10.0.0.1")}, "a", ""},
+		"an address of another interface":  {[]corev1.Node{a}, []*libapiv3.Node{calico("a", "", "192.0.2.1")}, "a", ""},
+		"an address of two":                {[]corev1.Node{a, kube("dead", "10.0.0.1")}, []*libapiv3.Node{calico("x", "", "10.0.0.1")}, "", "no node of Kubernetes is x"},
+		"a name that another node has":     {[]corev1.Node{a, b}, []*libapiv3.Node{calico("b", "a", "10.0.0.1")}, "b", ""},
+	} {
 		byName := map[string]*libapiv3.Node{}
-		for _, n := range nodes {
+		for _, n := range try.calico {
 			byName[n.Name] = n
 		}
-		return joinNodes(kube, byName).problem
+		j := joinNodes(try.kube, byName)
+		require.Equal(t, try.of, j.calicoName("a"), name)
+		if try.problem == "" {
+			require.Empty(t, j.problem, name)
+		}
+		require.Contains(t, j.problem, try.problem, name)
 	}
-	require.Empty(t, problem(calico("x", "a", true)))
-	require.Empty(t, problem(calico("x", "a", true), calico("host", "", false)), "a host without BGP has no sessions")
-	require.Contains(t, problem(calico("x", "a", true), calico("host", "", true)), "no node of Kubernetes is host")
-	require.Contains(t, problem(calico("x", "a", true), calico("y", "gone", true)), "no node of Kubernetes is y")
-	require.Contains(t, problem(calico("x", "a", true), calico("y", "a", true)), "stand for one node of Kubernetes (y and x)")
+	j := joinNodes([]corev1.Node{a, b}, map[string]*libapiv3.Node{"b": calico("b", "a", "10.0.0.1")})
+	require.Equal(t, "a", j.kubeName("b"))
+	require.NotEqual(t, "a", j.kubeName("a"), "what Calico calls a is not Kubernetes' a")
+}
+
+// Without Calico's Node nothing is written by the name that Kubernetes has.
+func TestANodeThatCalicoDoesNotHaveYetIsAConflict(t *testing.T) {
+	onlyInEtcd(t)
+	b := newBench(t)
+	require.NoError(t, b.kube.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "kube-a"}}))
+	b.run()
+	_, err := b.Apply(t.Context(), scope, plan.PutPeer{Peer: plan.Peer{Name: "rrpool.a.b.v4", Node: "kube-a", PeerIP: "10.0.0.9", ASN: 64512, Owned: true}})
+	require.True(t, IsConflict(err), "got %v", err)
+	require.False(t, b.watch(plan.StatusRequest{Node: "kube-a", Period: time.Second}))
+}
+
+// In another datastore than before nothing is found, and that proves nothing.
+func TestAnotherDatastoreIsLocked(t *testing.T) {
+	b := newBench(t)
+	b.run()
+	for before, locked := range map[string]bool{"": false, GroupV1.String(): inEtcd, GroupV3.String(): inEtcd, EtcdAPI: !inEtcd} {
+		elsewhere := scope
+		elsewhere.CalicoAPI = before
+		seen, err := b.Observe(t.Context(), elsewhere)
+		require.NoError(t, err)
+		require.Equal(t, locked, seen.Locked != nil, before)
+		if locked {
+			require.Equal(t, ReasonDatastoreChanged, seen.Locked.Reason)
+		}
+	}
 }
 
 // An older Calico does not know all that rrpool writes, and etcd does not say so.
@@ -341,6 +392,15 @@ func TestALabelThatWouldBeCopiedAgainGoesFromBothNodes(t *testing.T) {
 		n.Labels = map[string]string{scope.RoleLabel: "true", v1alpha1.PoolLabel: "existing-nodes"}
 	})
 	require.True(t, b.run().observe().Nodes[0].RoleLabel, "as it was copied")
+	calls := 0
+	b.cfg.Permit = func(context.Context) error {
+		if calls++; calls == 2 {
+			return errors.New("refused at the second write")
+		}
+		return nil
+	}
+	_, err := b.Apply(t.Context(), scope, plan.ClearReflector{Node: five})
+	require.Error(t, err)
 	b.apply(plan.ClearReflector{Node: five}, true)
 	kube := &corev1.Node{}
 	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: five}, kube))
@@ -353,6 +413,25 @@ func TestALabelThatWouldBeCopiedAgainGoesFromBothNodes(t *testing.T) {
 	b.patch(kube, `{"metadata":{"labels":{"`+scope.RoleLabel+`":"true"}}}`)
 	require.False(t, b.observe().Nodes[0].RoleLabel)
 	b.apply(plan.ClearReflector{Node: five}, false)
+
+	// kube-controllers takes away what it has copied once.
+	b.patch(b.custom(libapiv3.KindNode, five), `{"metadata":{"annotations":{"`+copiedAnnotation+`":"{\"zone\":\"a\",\"`+scope.RoleLabel+`\":\"true\"}"}}}`)
+	b.await("the annotation", func(plan.Cluster) bool { return b.store.calicoNodes()[five].Annotations[copiedAnnotation] != "" })
+	b.apply(plan.SetReflector{Node: five, ClusterID: "244.0.0.1"}, true)
+	stored := &libapiv3.Node{}
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: five}, stored))
+	require.JSONEq(t, `{"zone":"a"}`, stored.Annotations[copiedAnnotation])
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: five}, kube))
+	require.NotContains(t, kube.Labels, scope.RoleLabel)
+
+	// calico-node that finds no address leaves the cluster ID only.
+	stored.Spec.BGP.IPv4Address = ""
+	require.NoError(t, b.kube.Update(t.Context(), stored))
+	b.await("no address", func(c plan.Cluster) bool { return !c.Nodes[0].SpeaksBGP() })
+	b.apply(plan.ClearReflector{Node: five}, true)
+	stored = &libapiv3.Node{}
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: five}, stored))
+	require.Nil(t, stored.Spec.BGP, "an empty one is invalid to Calico")
 }
 
 // Calico's own clients write Nodes: what was not seen is no ground for a write.

@@ -3,6 +3,7 @@ package calico
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,7 +35,7 @@ func tooOldForEtcd(calico string) *plan.Problem {
 		return nil
 	}
 	return plan.Problemf(ReasonCalicoTooOld, "Calico is %s (calicoVersion of ClusterInformation %q), and with an etcd of its own rrpool needs %s or later: upgrade Calico, "+
-		"or move its objects into the apiserver (calicoctl datastore migrate)", plan.Plain(calico, longestID), defaultConfig, oldestInEtcd)
+		"or move its objects into the apiserver (rrpool rollback first, then calicoctl datastore migrate)", plan.Plain(calico, longestID), defaultConfig, oldestInEtcd)
 }
 
 // onCalicoNode are the annotations of nodeOf that are on Calico's Node, or in its spec.
@@ -49,44 +50,103 @@ type join struct {
 	problem string
 }
 
-// joinNodes goes by what Calico's Nodes say of the orchestrator, and where they say nothing by addresses.
+// joinNodes goes by what Calico's Nodes say of the orchestrator. One that says nothing belongs to the node of its name, else to the only one that
+// has its address. One whose node is no more is left over: nothing runs there, and Calico's kube-controllers deletes it.
 func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
 	out := &join{of: map[string]*libapiv3.Node{}, kube: map[string]string{}}
-	known, byAddress := map[string]bool{}, map[netip.Addr]string{}
+	known, byAddress := map[string]*corev1.Node{}, map[netip.Addr][]string{}
 	for i := range nodes {
-		known[nodes[i].Name] = true
-		for _, a := range nodes[i].Status.Addresses {
-			if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-				byAddress[addr.Unmap()] = nodes[i].Name
-			}
+		known[nodes[i].Name] = &nodes[i]
+		for _, addr := range internalAddresses(&nodes[i]) {
+			byAddress[addr] = append(byAddress[addr], nodes[i].Name)
 		}
 	}
-	var strangers, twice []string
-	for _, name := range slices.Sorted(maps.Keys(calico)) {
-		n := calico[name]
-		kube := orchestrated(n)
-		if kube == "" && n.Spec.BGP != nil {
-			four, _ := parseAddress(n.Spec.BGP.IPv4Address)
-			six, _ := parseAddress(n.Spec.BGP.IPv6Address)
-			kube = cmp.Or(byAddress[four], byAddress[six])
+	rest, twice := out.joinByReference(known, calico)
+	rest = out.joinBy(rest, known, func(n *libapiv3.Node) []string { return []string{n.Name} })
+	rest = out.joinBy(rest, known, func(n *libapiv3.Node) (names []string) {
+		for _, addr := range bgpAddresses(n) {
+			names = append(names, byAddress[addr]...)
 		}
-		switch {
-		case known[kube] && out.of[kube] != nil:
-			twice = append(twice, name+" and "+out.of[kube].Name)
-		case known[kube]:
-			out.of[kube], out.kube[name] = n, kube
-		case n.Spec.BGP != nil:
-			strangers = append(strangers, name)
+		slices.Sort(names)
+		return slices.Compact(names)
+	})
+	for name, n := range out.of {
+		out.kube[n.Name] = name
+	}
+	var strangers []string
+	for _, n := range rest {
+		if n.Spec.BGP != nil {
+			strangers = append(strangers, n.Name)
 		}
 	}
 	switch {
 	case len(twice) > 0:
 		out.problem = fmt.Sprintf("two of Calico's Nodes stand for one node of Kubernetes (%s): delete the one that is left over (calicoctl delete node NAME)", plan.Few(twice))
 	case len(strangers) > 0:
-		out.problem = fmt.Sprintf("of Calico's Nodes, no node of Kubernetes is %s (spec.orchRefs, else the address): a host that is no node of Kubernetes "+
+		out.problem = fmt.Sprintf("of Calico's Nodes, no node of Kubernetes is %s (spec.orchRefs, else the name, else the address): a host that is no node of Kubernetes "+
 			"cannot be seen to have its sessions; delete those that are left over (calicoctl delete node NAME)", plan.Few(strangers))
 	}
 	return out
+}
+
+// joinByReference gives those that name no node, and the pairs that name the same. Of such a pair the one with the node's address is taken.
+func (j *join) joinByReference(known map[string]*corev1.Node, calico map[string]*libapiv3.Node) (rest []*libapiv3.Node, twice []string) {
+	for _, name := range slices.Sorted(maps.Keys(calico)) {
+		n, of := calico[name], orchestrated(calico[name])
+		if of == "" {
+			rest = append(rest, n)
+			continue
+		}
+		other := j.of[of]
+		switch {
+		case known[of] == nil, other != nil && n.Spec.BGP == nil:
+			continue
+		case other != nil && other.Spec.BGP != nil:
+			twice = append(twice, name+" and "+other.Name)
+			if hasAddressOf(other, known[of]) {
+				continue
+			}
+		}
+		j.of[of] = n
+	}
+	return rest, twice
+}
+
+// joinBy joins those of whose names exactly one is a node that no other has, and gives the rest.
+func (j *join) joinBy(nodes []*libapiv3.Node, known map[string]*corev1.Node, namesOf func(*libapiv3.Node) []string) (rest []*libapiv3.Node) {
+	for _, n := range nodes {
+		if names := namesOf(n); len(names) == 1 && known[names[0]] != nil && j.of[names[0]] == nil {
+			j.of[names[0]] = n
+		} else {
+			rest = append(rest, n)
+		}
+	}
+	return rest
+}
+
+func internalAddresses(n *corev1.Node) (out []netip.Addr) {
+	for _, a := range n.Status.Addresses {
+		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			out = append(out, addr.Unmap())
+		}
+	}
+	return out
+}
+
+func bgpAddresses(n *libapiv3.Node) (out []netip.Addr) {
+	if n.Spec.BGP == nil {
+		return nil
+	}
+	for _, text := range []string{n.Spec.BGP.IPv4Address, n.Spec.BGP.IPv6Address} {
+		if addr, ok := parseAddress(text); ok {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+func hasAddressOf(n *libapiv3.Node, kube *corev1.Node) bool {
+	return slices.ContainsFunc(internalAddresses(kube), func(a netip.Addr) bool { return slices.Contains(bgpAddresses(n), a) })
 }
 
 // orchestrated is the name of the Kubernetes Node that a Calico Node says, "" for none.
@@ -99,19 +159,23 @@ func orchestrated(n *libapiv3.Node) string {
 	return ""
 }
 
-// calicoName is the name that Calico has for a node, kubeName the opposite. A node that is not known has the same.
+// calicoName is the name that Calico has for a node, "" where it has none.
 func (j *join) calicoName(node string) string {
-	if j == nil || j.of[node] == nil {
-		return node
-	}
-	return j.of[node].Name
-}
-
-func (j *join) kubeName(node string) string {
 	if j == nil {
 		return node
 	}
-	return cmp.Or(j.kube[node], node)
+	if n := j.of[node]; n != nil {
+		return n.Name
+	}
+	return ""
+}
+
+// kubeName is the opposite. What Calico calls a node that is not known is no name of a node.
+func (j *join) kubeName(node string) string {
+	if j == nil || node == "" {
+		return node
+	}
+	return cmp.Or(j.kube[node], node+" (of Calico)")
 }
 
 // joinNow joins by what is known now; with the Kubernetes datastore it reads nothing.
@@ -123,10 +187,16 @@ func (a *Adapter) joinNow(ctx context.Context) (*join, error) {
 	return j, err
 }
 
-// calicoName is the name that Calico has for a node, by what is known now.
+// calicoName is the name that Calico has for a node, by what is known now. That it has none is a conflict.
 func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
 	j, err := a.joinNow(ctx)
-	return j.calicoName(node), err
+	if err != nil || node == "" {
+		return node, err
+	}
+	if name := j.calicoName(node); name != "" {
+		return name, nil
+	}
+	return "", changed(libapiv3.KindNode, node, "Calico has no Node for it")
 }
 
 // joined is the Kubernetes Node with what Calico's says of it.
@@ -244,6 +314,9 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 	if seen == nil {
 		return changed(libapiv3.KindNode, node, "Calico has no Node for it")
 	}
+	if err := a.dropCopied(ctx, node, p); err != nil {
+		return err
+	}
 	o := a.custom(libapiv3.KindNode, seen.Name)
 	if err := a.calico.client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		return fmt.Errorf("reading Calico's Node %q: %w", seen.Name, err)
@@ -251,7 +324,7 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 	if o.GetResourceVersion() != seen.ResourceVersion {
 		return changed(libapiv3.KindNode, seen.Name, "it has been written since")
 	}
-	err = setOrRemove(o, p.labels, "metadata", "labels")
+	err = errors.Join(setOrRemove(o, p.labels, "metadata", "labels"), forgetCopied(o, p.labels))
 	for key, value := range p.annotations {
 		switch key {
 		case clusterIDAnnotation:
@@ -271,18 +344,40 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 		return err
 	}
 	a.store.put(out)
-	return a.dropCopied(ctx, node, p)
+	return nil
 }
 
-// dropCopied takes a label that Calico's Node has lost from the Kubernetes Node as well, if it is there: it would be copied again.
+// copiedAnnotation is where Calico's kube-controllers notes which labels it has copied. It takes those away that the Kubernetes Node has no more.
+const copiedAnnotation = "projectcalico.org/kube-labels"
+
+// forgetCopied makes labels of Calico's Node our own, which kube-controllers leaves alone.
+func forgetCopied(o *unstructured.Unstructured, labels map[string]any) error {
+	notes, copied := o.GetAnnotations(), map[string]string{}
+	if notes[copiedAnnotation] == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(notes[copiedAnnotation]), &copied); err != nil {
+		return fmt.Errorf("reading annotation %s of Calico's Node %q: %w", copiedAnnotation, o.GetName(), err)
+	}
+	for key := range labels {
+		delete(copied, key)
+	}
+	text, err := json.Marshal(copied)
+	notes[copiedAnnotation] = string(text)
+	o.SetAnnotations(notes)
+	return err //nolint:wrapcheck // strings can be rendered
+}
+
+// dropCopied takes labels that are written on Calico's Node from the Kubernetes Node, if they are there: kube-controllers would copy them again.
+// It comes first, so that it is done again until the second write has been made.
 func (a *Adapter) dropCopied(ctx context.Context, node string, p nodePatch) error {
 	live := &corev1.Node{}
 	if err := a.cfg.Nodes.Get(ctx, client.ObjectKey{Name: node}, live); err != nil {
 		return fmt.Errorf("reading node %q: %w", node, err)
 	}
 	live, gone := a.recent.latest(live), map[string]any{}
-	for key, value := range p.labels {
-		if _, copied := live.Labels[key]; copied && value == nil {
+	for key := range p.labels {
+		if metav1.HasLabel(live.ObjectMeta, key) {
 			gone[key] = nil
 		}
 	}
@@ -307,6 +402,10 @@ func setOrRemove(o *unstructured.Unstructured, fields map[string]any, below ...s
 		} else {
 			at[key] = value
 		}
+	}
+	if len(at) == 0 { // to Calico an empty spec.bgp is invalid
+		unstructured.RemoveNestedField(o.Object, below...)
+		return nil
 	}
 	return unstructured.SetNestedMap(o.Object, at, below...) //nolint:wrapcheck // it names the field
 }

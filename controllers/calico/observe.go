@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -25,6 +26,7 @@ const (
 	ReasonDatastoreLocked      = "DatastoreLocked"
 	ReasonNodesNotJoined       = "NodesNotJoined"
 	ReasonCalicoTooOld         = "CalicoTooOld"
+	ReasonDatastoreChanged     = "DatastoreChanged"
 )
 
 // lockedMessage: a migration locks the objects that it moves, and leaves them locked when it is done: nobody reads them.
@@ -79,11 +81,22 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 			out.Problems = append(out.Problems, plan.Problem{Reason: ReasonNodesNotJoined, Message: j.problem})
 		}
 	}
-	out.Locked = a.store.lockProblem()
+	out.Locked = cmp.Or(otherDatastore(scope.CalicoAPI, out.CalicoAPI), a.store.lockProblem())
 	if stale != nil {
 		out.Problems = append([]plan.Problem{*stale}, out.Problems...)
 	}
 	return out, nil
+}
+
+// otherDatastore: Calico's objects are looked for where they were not before, in an etcd or no more in one. What is found there says nothing
+// about what was made before.
+func otherDatastore(before, now string) *plan.Problem {
+	if before == "" || (before == EtcdAPI) == (now == EtcdAPI) {
+		return nil
+	}
+	return plan.Problemf(ReasonDatastoreChanged, "status.calicoAPI is %q, and rrpool now reads Calico's objects in %q: nothing is changed; give the manager %s and ETCD_* "+
+		"as calico-node has them, or, where Calico itself has moved after rrpool rollback, "+
+		`kubectl patch routereflectorpool default --subresource=status --type=merge --patch '{"status":{"calicoAPI":null}}'`, before, now, datastoreVariable)
 }
 
 // keepRoles leaves reflectors in their role whose label spec.bgp.nodeLabel named before, as long as BGPPeers of ours select by that.

@@ -38,8 +38,9 @@ func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, e
 	}
 	wanted := map[string]plan.StatusRequest{}
 	for _, w := range want {
-		w.Node = j.calicoName(w.Node)
-		wanted[statusName(w.Node)] = w
+		if w.Node = j.calicoName(w.Node); w.Node != "" {
+			wanted[statusName(w.Node)] = w
+		}
 	}
 	var did bool
 	var errs []error

@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	s := &scope{object: object}
 	err := r.reconcile(ctx, s)
-	if object.DeletionTimestamp != nil && err == nil && s.changes == 0 {
+	if object.DeletionTimestamp != nil && err == nil && s.changes == 0 && s.step.Problem == nil {
 		return reconcile.Result{}, r.editFinalizers(ctx, object, controllerutil.RemoveFinalizer)
 	}
 	if calico.IsConflict(err) {
@@ -140,7 +140,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading RouteReflectorPool %q: %w", v1alpha1.SingletonName, err)
 	}
 	s.desired = peering.Desired{Name: s.object.Name, NotReflecting: notReflecting(pool), Gone: s.object.DeletionTimestamp != nil}
-	s.labels = plan.Scope{RoleLabel: pool.Spec.BGP.NodeLabel, ZoneLabel: pool.Spec.Topology.ZoneLabel}
+	s.labels = plan.Scope{RoleLabel: pool.Spec.BGP.NodeLabel, ZoneLabel: pool.Spec.Topology.ZoneLabel, CalicoAPI: pool.Status.CalicoAPI}
 	if s.observed, err = r.Datastore.ObservePeering(ctx, s.labels); err != nil {
 		return fmt.Errorf("observing the cluster: %w", err)
 	}

@@ -38,6 +38,8 @@ type Scope struct {
 	RoleLabel string
 	// ZoneLabel holds a node's zone.
 	ZoneLabel string
+	// CalicoAPI is where Calico's objects were when the cluster was looked at before, as the status says; "" is not known.
+	CalicoAPI string
 }
 
 // RackLabel is the key of the label by which rrpool divides clients into racks where no label of theirs does.

@@ -131,13 +131,14 @@ func (r *Reconciler) reportPaused(ctx context.Context, s *Scope) (reconcile.Resu
 }
 
 // untouched: nothing in the cluster's BGP, and nothing on its nodes, is of our
-// making, so there is nothing to restore, whatever is in the way of doing it.
+// making, so there is nothing to restore, whatever is in the way of doing it. What
+// is found in a datastore that is locked, or another one, does not say that.
 func untouched(s *Scope) bool {
 	cluster := s.Cluster
 	ours := cluster.BGP.Saved != nil || s.inPlace() && anyPooled(cluster.Nodes) ||
 		slices.ContainsFunc(cluster.Nodes, func(n plan.Node) bool { return n.Marked || n.CordonMark || n.Rack != "" }) ||
 		slices.ContainsFunc(cluster.Peers, func(p plan.Peer) bool { return p.Owned })
-	return len(cluster.Nodes) > 0 && !ours
+	return len(cluster.Nodes) > 0 && !ours && cluster.Locked == nil
 }
 
 // releasable: the object is to go, and nothing of ours needs it any more.

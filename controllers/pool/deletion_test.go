@@ -37,6 +37,26 @@ func TestAPausedObjectIsProtectedWhereThereIsSomethingToRestore(t *testing.T) {
 	}
 }
 
+// A manager that looks for Calico's objects in another datastore than before finds nothing of ours: that releases nothing.
+func TestDeletionInAnotherDatastoreWaits(t *testing.T) {
+	e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete })
+	e.cloud.pool = cloud.Pool{Exists: true, Owned: true}
+	e.calico.cluster.CalicoAPI = "etcdv3"
+	e.settle(2)
+	e.calico.cluster.CalicoAPI = "crd.projectcalico.org/v1"
+	e.calico.cluster.Problems = []plan.Problem{{Reason: "CalicoNotInstalled", Message: "there is no Calico"}}
+	e.calico.cluster.Locked = plan.Problemf("DatastoreChanged", "it is another one")
+	e.script = func(o rollout.Observed, d rollout.Desired) rollout.Step { return rollout.Next(o, d, e.clock) }
+	e.delete()
+	e.settle(4)
+	require.False(t, e.gone())
+	require.Zero(t, e.cloud.deleted)
+	require.Equal(t, "etcdv3", e.object().Status.CalicoAPI)
+	e.calico.cluster.Locked = nil
+	e.settle(4)
+	require.True(t, e.gone(), "without our marks")
+}
+
 func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 	restoring := func(o rollout.Observed, _ rollout.Desired) rollout.Step {
 		if !o.BGP.MeshOn() {

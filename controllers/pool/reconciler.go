@@ -322,7 +322,7 @@ func (r *Reconciler) nextLook(s *Scope) time.Duration {
 }
 
 func scopeOf(object *v1alpha1.RouteReflectorPool) plan.Scope {
-	return plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
+	return plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel, CalicoAPI: object.Status.CalicoAPI}
 }
 
 // Look observes and decides as a reconciliation does, and changes nothing, whatever the mode. It may emit events.

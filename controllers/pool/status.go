@@ -45,7 +45,9 @@ func (r *Reconciler) status(s *Scope, failure error) v1alpha1.RouteReflectorPool
 	if s.inPlace() {
 		status.Provider = "existing"
 	}
-	status.CalicoAPI = s.Cluster.CalicoAPI
+	if s.Cluster.Locked == nil {
+		status.CalicoAPI = s.Cluster.CalicoAPI
+	}
 	status.Nodes = int32(countReady(clientsOf(s))) //nolint:gosec // a number of nodes
 	status.Pool = poolName(status.Pool, s, &r.poolClient)
 	status.Zones = zones(s, r.poolClient.last)

@@ -104,6 +104,9 @@ const (
 
 // Next decides. Where the remote cluster is not known, or there is a problem, only a BGPPeer that is no longer needed goes.
 func Next(o Observed, d Desired) Step {
+	if d.Gone && o.Cluster.Locked != nil {
+		return Step{Problem: o.Cluster.Locked}
+	}
 	if d.Gone {
 		return Step{Actions: remove(o, d, nil, nil)}
 	}

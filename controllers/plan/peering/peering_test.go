@@ -178,6 +178,9 @@ func TestWhatIsWritten(t *testing.T) {
 		"the range of services is announced on where another ClusterPeering needs it": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.d.Gone, here.o.Pools, here.o.Cluster.Peers = true, nil, nil
 		}, []string{"delete BGPFilter " + name}},
+		"of a datastore that is locked nothing goes": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.d.Gone, here.o.Cluster.Locked = true, plan.Problemf("DatastoreLocked", "it is locked")
+		}, nil},
 		"sessions go first": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) { here.d.Gone = true }, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1"}},
 		"a session of a node whose role went keeps its BGPPeer until a reflector has one": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
 			here.o.Cluster.Nodes[0].RoleLabel, here.o.Cluster.Statuses = false, map[string]plan.Status{}
