@@ -167,7 +167,7 @@ func (s *Site) currentInEtcd(ctx context.Context) (names []string, err error) {
 	}
 	for i := range nodes.Items {
 		if _, has := nodes.Items[i].Labels[roleLabel]; has && nodes.Items[i].Spec.BGP.RouteReflectorClusterID != "" {
-			names = append(names, nodes.Items[i].Name)
+			names = append(names, nodes.Items[i].Spec.OrchRefs[0].NodeName)
 		}
 	}
 	slices.Sort(names)
