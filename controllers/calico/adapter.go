@@ -115,7 +115,9 @@ func (a *Adapter) use(group schema.GroupVersion) error {
 		a.calico, a.group = calico, group
 		a.statusSubresource.Store(group == GroupV3 && a.etcd == nil)
 	}
-	a.store.fail(err)
+	if err != nil || a.etcd == nil { // etcd has not been asked yet
+		a.store.fail(err)
+	}
 	return err
 }
 
@@ -127,6 +129,7 @@ func (a *Adapter) connect(group schema.GroupVersion) (*datastore, error) {
 	if err != nil {
 		return nil, err
 	}
+	etcd.doubt = a.store.doubt
 	return objectsOf(etcd, group), nil
 }
 
@@ -150,7 +153,9 @@ func (a *Adapter) lookInEtcd(ctx context.Context) (GroupChoice, error) {
 // manager.Runnable and is called once.
 func (a *Adapter) Start(ctx context.Context) error {
 	defer a.close()
-	if a.choose(ctx) != nil {
+	if err := a.choose(ctx); errors.Is(err, errNewCA) {
+		return err
+	} else if err != nil {
 		return nil
 	}
 	a.readRoutes(ctx)

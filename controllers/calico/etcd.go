@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,6 +72,13 @@ type Etcd struct {
 	// endpoints and secured are what kv has, for probe.
 	endpoints []string
 	secured   *tls.Config
+	// ca is what the file of the CA had when kv was made, which does not read it again.
+	ca []byte
+	// doubt is called before watches are interrupted.
+	doubt func()
+	// seen and cluster are the latest revision of alive and whose it was. Only alive has them.
+	seen    int64
+	cluster uint64
 
 	mu sync.Mutex
 	// watching ends with interrupt, and all watches with it.
@@ -78,8 +86,12 @@ type Etcd struct {
 	interrupt context.CancelFunc
 }
 
-// datastoreConfig is what the environment says, as calicoctl reads it, nil for the Kubernetes datastore.
+// datastoreConfig is what the environment says, as calicoctl reads it, nil for the Kubernetes datastore. Of that it reads nothing else.
 func datastoreConfig() (*apiconfig.EtcdConfig, error) {
+	etcd := slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.Contains(v, "ETCD_") || strings.Contains(v, datastoreVariable) })
+	if !etcd || os.Getenv(datastoreVariable) == string(apiconfig.Kubernetes) {
+		return nil, nil
+	}
 	config, err := apiconfig.LoadClientConfigFromEnvironment()
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it reads
@@ -111,7 +123,7 @@ func EtcdFromEnvironment() (*Etcd, error) {
 
 // newEtcd makes a client. It makes no request, but for the log-in of a user.
 func newEtcd(config apiconfig.EtcdConfig) (*Etcd, error) {
-	e := &Etcd{config: config, scheme: runtime.NewScheme()}
+	e := &Etcd{config: config, scheme: runtime.NewScheme(), doubt: func() {}}
 	e.watching, e.interrupt = context.WithCancel(context.Background())
 	if err := apiv3.AddToScheme(e.scheme); err != nil {
 		return nil, fmt.Errorf("creating the client for etcd: %w", err)
@@ -128,6 +140,7 @@ func newEtcd(config apiconfig.EtcdConfig) (*Etcd, error) {
 	if err := e.checkFiles(time.Now()); err != nil {
 		return nil, err
 	}
+	e.ca, _ = os.ReadFile(config.EtcdCACertFile) // checkFiles has read it
 	info := transport.TLSInfo{TrustedCAFile: config.EtcdCACertFile, CertFile: config.EtcdCertFile, KeyFile: config.EtcdKeyFile}
 	var err error
 	if e.secured, err = info.ClientConfig(); err != nil {
@@ -157,22 +170,44 @@ func (e *Etcd) checkFiles(now time.Time) error {
 		if err != nil {
 			return fmt.Errorf("%s=%q cannot be read: mount the file, or correct the variable: %w", file.variable, file.path, errors.Unwrap(err))
 		}
-		block, _ := pem.Decode(content)
-		if block == nil {
+		if block, _ := pem.Decode(content); block == nil {
 			return fmt.Errorf("%s=%q has no PEM block: give the file that calico-node has", file.variable, file.path)
 		}
 		if file.variable == keyVariable {
 			continue
 		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
+		until, err := validUntil(content, file.variable == caVariable)
 		if err != nil {
 			return fmt.Errorf("%s=%q is no certificate: %w", file.variable, file.path, err)
 		}
-		if now.After(certificate.NotAfter) {
-			return fmt.Errorf("%s=%q has expired at %s: renew the certificate", file.variable, file.path, rfc3339(certificate.NotAfter))
+		if now.After(until) {
+			return fmt.Errorf("%s=%q has expired at %s: renew the certificate", file.variable, file.path, rfc3339(until))
 		}
 	}
 	return nil
+}
+
+// validUntil is when the first certificate of a file expires, or the last of all.
+func validUntil(content []byte, all bool) (until time.Time, err error) {
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return until, err //nolint:wrapcheck // it says what it reads
+		}
+		if certificate.NotAfter.After(until) {
+			until = certificate.NotAfter
+		}
+		if !all {
+			return until, nil
+		}
+	}
+	if until.IsZero() {
+		return until, errors.New("it has no PEM block of type CERTIFICATE")
+	}
+	return until, nil
 }
 
 // explain adds to what the client of etcd says which variable is to blame, and what to do.
@@ -186,32 +221,33 @@ func (e *Etcd) explain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = errors.Join(err, e.probe())
 	}
-	at, text, remedy := fmt.Sprintf("%s=%q", endpointsVariable, e.config.EtcdEndpoints), strings.ReplaceAll(err.Error(), "\n", ": "), "check the address, the network, and that etcd runs"
+	at := fmt.Sprintf("%s=%q", endpointsVariable, e.config.EtcdEndpoints)
 	if e.config.EtcdDiscoverySrv != "" {
 		at = fmt.Sprintf("%s=%q", discoveryVariable, e.config.EtcdDiscoverySrv)
 	}
+	text := strings.ReplaceAll(err.Error(), "\n", ": ")
+	return fmt.Errorf("etcd of %s: %s: %s", at, text, e.remedy(err, text))
+}
+
+// remedy is what to do about an error.
+func (e *Etcd) remedy(err error, text string) string {
 	has := func(parts ...string) bool {
-		for _, part := range parts {
-			if strings.Contains(text, part) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 	}
+	refused := []error{rpctypes.ErrAuthFailed, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrPermissionNotGranted}
 	switch {
 	case has("certificate has expired or is not yet valid"):
-		remedy = "the certificate of etcd has expired: renew it"
+		return "the certificate of etcd has expired: renew it"
 	case has("failed to verify certificate", "certificate signed by unknown authority"):
-		remedy = fmt.Sprintf("%s=%q does not prove the certificate of etcd: give the CA that has signed it, and an address that it names", caVariable, e.config.EtcdCACertFile)
+		return fmt.Sprintf("%s=%q does not prove the certificate of etcd: give the CA that has signed it, and an address that it names", caVariable, e.config.EtcdCACertFile)
 	case has("bad certificate", "certificate required", "expired certificate", "unknown certificate authority"):
-		remedy = fmt.Sprintf("etcd does not accept %s=%q: give a certificate that its CA has signed", certVariable, e.config.EtcdCertFile)
+		return fmt.Sprintf("etcd does not accept %s=%q: give a certificate that its CA has signed", certVariable, e.config.EtcdCertFile)
 	case has("does not look like a TLS handshake"):
-		remedy = "etcd speaks no TLS there: write http:// instead of https://"
-	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrUserEmpty),
-		errors.Is(err, rpctypes.ErrPermissionNotGranted), has("authentication failed", "permission denied", "user name is empty"):
-		remedy = fmt.Sprintf("etcd does not let %s=%q read and write below /calico: correct the user or ETCD_PASSWORD, or grant that right", usernameVariable, e.config.EtcdUsername)
+		return "etcd speaks no TLS there: write http:// instead of https://"
+	case slices.ContainsFunc(refused, func(is error) bool { return errors.Is(err, is) }), has("authentication failed", "permission denied", "user name is empty"):
+		return fmt.Sprintf("etcd does not let %s=%q read and write below /calico: correct the user or ETCD_PASSWORD, or grant that right", usernameVariable, e.config.EtcdUsername)
 	}
-	return fmt.Errorf("etcd of %s: %s: %s", at, text, remedy)
+	return "check the address, the network, and that etcd runs"
 }
 
 // probe is why no connection comes about, which the client of etcd keeps to itself.
@@ -237,19 +273,43 @@ func (e *Etcd) probe() error {
 	return errors.Join(errs...)
 }
 
-// alive proves that etcd answers and has Calico's objects. Watches end when it does not: what they bring later may be old.
+// errNewCA: the file of the CA has changed, which only a new client reads.
+var errNewCA = errors.New("the process ends, to begin anew with it")
+
+// alive proves that etcd answers, has Calico's objects, and is not one that was restored. When it does not, watches end and all is to be listed
+// anew: what a watch brings later may be old, and one from a revision that etcd does not have yet brings nothing.
 func (e *Etcd) alive(ctx context.Context) error {
-	err := e.Get(ctx, client.ObjectKey{Name: defaultConfig}, apiv3.NewClusterInformation())
-	if apierrors.IsNotFound(err) {
-		err = fmt.Errorf("the etcd of %s=%q has no ClusterInformation %q: is it the one that calico-node uses?", endpointsVariable, e.config.EtcdEndpoints, defaultConfig)
+	err := e.look(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.interrupt()
-		e.watching, e.interrupt = context.WithCancel(context.Background())
+	e.doubt()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.interrupt()
+	e.watching, e.interrupt = context.WithCancel(context.Background())
+	if ca, readErr := os.ReadFile(e.config.EtcdCACertFile); e.ca != nil && readErr == nil && !bytes.Equal(ca, e.ca) {
+		return fmt.Errorf("%w; %s=%q has changed since: %w", err, caVariable, e.config.EtcdCACertFile, errNewCA)
 	}
 	return err
+}
+
+func (e *Etcd) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, etcdAnswer)
+	defer cancel()
+	found, err := e.kv.Get(ctx, prefixOf(apiv3.KindClusterInformation)+defaultConfig, clientv3.WithKeysOnly())
+	if err != nil {
+		return e.explain(err)
+	}
+	before, cluster := e.seen, e.cluster
+	e.seen, e.cluster = found.Header.Revision, found.Header.ClusterId
+	switch {
+	case len(found.Kvs) == 0:
+		return fmt.Errorf("the etcd of %s=%q has no ClusterInformation %q: is it the one that calico-node uses?", endpointsVariable, e.config.EtcdEndpoints, defaultConfig)
+	case e.seen < before || cluster != 0 && e.cluster != cluster:
+		return fmt.Errorf("the etcd of %s=%q has been restored to an earlier state: everything is listed anew", endpointsVariable, e.config.EtcdEndpoints)
+	}
+	return nil
 }
 
 // Close ends the connection.
@@ -272,7 +332,7 @@ func prefixOf(kind string) string {
 // kindIn is the kind of an object or of those in a list.
 func (e *Etcd) kindIn(o runtime.Object) (string, error) {
 	gvk, err := apiutil.GVKForObject(o, e.scheme)
-	return strings.TrimSuffix(gvk.Kind, "List"), err //nolint:wrapcheck // it names the type
+	return strings.TrimSuffix(gvk.Kind, "List"), err
 }
 
 // Get implements client.Reader.
@@ -316,7 +376,7 @@ func parse(kv *mvccpb.KeyValue, into client.Object) error {
 }
 
 // parseAffinity reads a block affinity into the shape that it has in the apiserver.
-func parseAffinity(kv *mvccpb.KeyValue) (*unstructured.Unstructured, error) {
+func parseAffinity(kv *mvccpb.KeyValue, deleted bool) (*unstructured.Unstructured, error) {
 	key, ok := model.BlockAffinityListOptions{}.KeyFromDefaultPath(string(kv.Key)).(model.BlockAffinityKey)
 	if !ok {
 		return nil, fmt.Errorf("parsing %s of etcd: it is no block affinity", kv.Key)
@@ -325,11 +385,11 @@ func parseAffinity(kv *mvccpb.KeyValue) (*unstructured.Unstructured, error) {
 	o.SetGroupVersionKind(GroupV3.WithKind(libapiv3.KindBlockAffinity))
 	o.SetName(strings.ReplaceAll(strings.TrimPrefix(string(kv.Key), affinities), "/", "-"))
 	o.SetResourceVersion(strconv.FormatInt(kv.ModRevision, 10))
-	if len(kv.Value) == 0 { // deleted
+	if deleted {
 		return o, nil
 	}
-	var is model.BlockAffinity
-	if err := json.Unmarshal(kv.Value, &is); err != nil {
+	is := model.BlockAffinity{State: model.StateConfirmed} // of old ones the value is empty
+	if err := json.Unmarshal(kv.Value, &is); err != nil && len(kv.Value) > 0 {
 		return nil, fmt.Errorf("parsing %s of etcd: %w", kv.Key, err)
 	}
 	o.Object["spec"] = map[string]any{"node": key.Host, "cidr": key.CIDR.String(), "state": string(is.State), "deleted": strconv.FormatBool(is.Deleted)}
@@ -337,9 +397,9 @@ func parseAffinity(kv *mvccpb.KeyValue) (*unstructured.Unstructured, error) {
 }
 
 // object gives one of a list from what is stored, and nil for what is not an object of the kind.
-func (e *Etcd) object(kind string, list runtime.Object, kv *mvccpb.KeyValue) (client.Object, error) {
+func (e *Etcd) object(kind string, list runtime.Object, kv *mvccpb.KeyValue, deleted bool) (client.Object, error) {
 	if kind == libapiv3.KindBlockAffinity {
-		return parseAffinity(kv)
+		return parseAffinity(kv, deleted)
 	}
 	var o client.Object = &unstructured.Unstructured{}
 	if _, raw := list.(*unstructured.UnstructuredList); !raw {
@@ -349,9 +409,10 @@ func (e *Etcd) object(kind string, list runtime.Object, kv *mvccpb.KeyValue) (cl
 		}
 		o = typed.(client.Object) //nolint:forcetypeassert // every kind is one
 	}
-	if len(kv.Value) == 0 { // deleted
+	if deleted {
 		o.GetObjectKind().SetGroupVersionKind(GroupV3.WithKind(kind))
 		o.SetName(path.Base(string(kv.Key)))
+		o.SetResourceVersion(strconv.FormatInt(kv.ModRevision, 10)) // the next watch begins there
 		return o, nil
 	}
 	return o, parse(kv, o)
@@ -371,7 +432,7 @@ func (e *Etcd) List(ctx context.Context, list client.ObjectList, _ ...client.Lis
 	}
 	var items []runtime.Object
 	for _, kv := range found.Kvs {
-		o, err := e.object(kind, list, kv)
+		o, err := e.object(kind, list, kv, false)
 		if err != nil {
 			logrus.WithError(err).Warning("an object is left out")
 			continue
@@ -396,7 +457,7 @@ func (e *Etcd) Watch(ctx context.Context, list client.ObjectList, opts ...client
 	watching := e.watching
 	e.mu.Unlock()
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	context.AfterFunc(watching, cancel)
+	forget := context.AfterFunc(watching, cancel)
 	events := make(chan watch.Event)
 	out := watch.NewProxyWatcher(events)
 	go func() {
@@ -406,6 +467,7 @@ func (e *Etcd) Watch(ctx context.Context, list client.ObjectList, opts ...client
 	go func() {
 		defer close(events)
 		defer cancel()
+		defer forget()
 		for answer := range e.kv.Watch(ctx, prefixOf(kind), clientv3.WithPrefix(), clientv3.WithRev(from+1)) {
 			for _, event := range e.eventsOf(kind, list, answer) {
 				select {
@@ -427,7 +489,7 @@ func (e *Etcd) eventsOf(kind string, list runtime.Object, answer clientv3.WatchR
 		return []watch.Event{{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}}
 	}
 	for _, event := range answer.Events {
-		o, err := e.object(kind, list, event.Kv)
+		o, err := e.object(kind, list, event.Kv, event.Type == clientv3.EventTypeDelete)
 		if err != nil {
 			logrus.WithError(err).Warning("an object is left out")
 			continue
@@ -454,6 +516,8 @@ func (e *Etcd) put(ctx context.Context, o client.Object, revision int64) error {
 	if err != nil {
 		return err
 	}
+	into := o
+	o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is a copy
 	o.GetObjectKind().SetGroupVersionKind(GroupV3.WithKind(kind))
 	o.SetResourceVersion("")
 	if kind == apiv3.KindCalicoNodeStatus {
@@ -471,14 +535,14 @@ func (e *Etcd) put(ctx context.Context, o client.Object, revision int64) error {
 	}
 	if revision != 0 {
 		if live, err := e.read(ctx, kind, o.GetName()); err == nil && live.ModRevision == revision && bytes.Equal(live.Value, value) {
-			o.SetResourceVersion(strconv.FormatInt(revision, 10))
 			return nil
 		}
 	}
 	key := prefixOf(kind) + o.GetName()
 	done, err := e.commit(ctx, kind, o.GetName(), revision, clientv3.OpPut(key, string(value)))
 	if err == nil {
-		o.SetResourceVersion(strconv.FormatInt(done.Header.Revision, 10))
+		into.GetObjectKind().SetGroupVersionKind(GroupV3.WithKind(kind))
+		into.SetResourceVersion(strconv.FormatInt(done.Header.Revision, 10))
 	}
 	return err
 }

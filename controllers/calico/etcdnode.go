@@ -56,9 +56,10 @@ func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
 	out := &join{of: map[string]*libapiv3.Node{}, kube: map[string]string{}}
 	known, byAddress := map[string]*corev1.Node{}, map[netip.Addr][]string{}
 	for i := range nodes {
-		known[nodes[i].Name] = &nodes[i]
-		for _, addr := range internalAddresses(&nodes[i]) {
-			byAddress[addr] = append(byAddress[addr], nodes[i].Name)
+		n := &nodes[i]
+		known[n.Name] = n
+		for _, addr := range internalAddresses(n) {
+			byAddress[addr] = append(byAddress[addr], n.Name)
 		}
 	}
 	rest, twice := out.joinByReference(known, calico)
@@ -85,6 +86,20 @@ func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
 	case len(strangers) > 0:
 		out.problem = fmt.Sprintf("of Calico's Nodes, no node of Kubernetes is %s (spec.orchRefs, else the name, else the address): a host that is no node of Kubernetes "+
 			"cannot be seen to have its sessions; delete those that are left over (calicoctl delete node NAME)", plan.Few(strangers))
+	}
+	return out
+}
+
+// problems are why nothing may be changed while Calico has an etcd of its own. A nil join is none of it.
+func (j *join) problems(calico string) (out []plan.Problem) {
+	if j == nil {
+		return nil
+	}
+	if p := tooOldForEtcd(calico); p != nil {
+		out = append(out, *p)
+	}
+	if j.problem != "" {
+		out = append(out, plan.Problem{Reason: ReasonNodesNotJoined, Message: j.problem})
 	}
 	return out
 }
@@ -226,18 +241,21 @@ func (j *join) joined(n *corev1.Node, scope plan.Scope) *corev1.Node {
 			out.Labels[key] = value
 		}
 	}
-	note := func(key, value string) {
+	for key, value := range notesOf(calico) {
 		if value != "" {
 			out.Annotations[key] = value
 		}
 	}
-	note(sinceAnnotation, calico.Annotations[sinceAnnotation])
-	if bgp := calico.Spec.BGP; bgp != nil {
-		note(ipv4Annotation, bgp.IPv4Address)
-		note(ipv6Annotation, bgp.IPv6Address)
-		note(clusterIDAnnotation, bgp.RouteReflectorClusterID)
+	return out
+}
+
+// notesOf are the annotations that the Kubernetes Node would have, "" for none.
+func notesOf(n *libapiv3.Node) map[string]string {
+	out := map[string]string{sinceAnnotation: n.Annotations[sinceAnnotation]}
+	if bgp := n.Spec.BGP; bgp != nil {
+		out[ipv4Annotation], out[ipv6Annotation], out[clusterIDAnnotation] = bgp.IPv4Address, bgp.IPv6Address, bgp.RouteReflectorClusterID
 		if bgp.ASNumber != nil {
-			note(asnAnnotation, bgp.ASNumber.String())
+			out[asnAnnotation] = bgp.ASNumber.String()
 		}
 	}
 	return out
@@ -324,7 +342,23 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 	if o.GetResourceVersion() != seen.ResourceVersion {
 		return changed(libapiv3.KindNode, seen.Name, "it has been written since")
 	}
-	err = errors.Join(setOrRemove(o, p.labels, "metadata", "labels"), forgetCopied(o, p.labels))
+	if err := p.changeCalicoNode(o); err != nil {
+		return err
+	}
+	if err := a.calico.client.Update(ctx, o); err != nil {
+		return fmt.Errorf("writing Calico's Node %q: %w", seen.Name, err)
+	}
+	out := libapiv3.NewNode()
+	if err := a.parse(o, out); err != nil {
+		return err
+	}
+	a.store.put(out)
+	return nil
+}
+
+// changeCalicoNode makes the change in the object.
+func (p *nodePatch) changeCalicoNode(o *unstructured.Unstructured) error {
+	err := errors.Join(setOrRemove(o, p.labels, "metadata", "labels"), forgetCopied(o, p.labels))
 	for key, value := range p.annotations {
 		switch key {
 		case clusterIDAnnotation:
@@ -333,17 +367,9 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 			err = errors.Join(err, setOrRemove(o, map[string]any{key: value}, "metadata", "annotations"))
 		}
 	}
-	if err == nil {
-		err = a.calico.client.Update(ctx, o)
-	}
 	if err != nil {
-		return fmt.Errorf("writing Calico's Node %q: %w", seen.Name, err)
+		return fmt.Errorf("changing Calico's Node %q: %w", o.GetName(), err)
 	}
-	out := libapiv3.NewNode()
-	if err := a.parse(o, out); err != nil {
-		return err
-	}
-	a.store.put(out)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -145,6 +146,9 @@ func (a *Adapter) choose(ctx context.Context) error {
 			a.store.freeze(choice.Unfinished)
 		}
 		a.store.fail(err)
+		if errors.Is(err, errNewCA) {
+			return false, err
+		}
 		return err == nil, nil
 	})
 }
@@ -171,11 +175,10 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 			a.readRoutes(ctx)
 		}
 		switch {
-		case err != nil && a.etcd != nil:
-			a.store.fail(err)
-			continue
-		case err != nil: // the lock of the former group, which stays, is watched
-			a.cfg.Log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
+		case errors.Is(err, errNewCA):
+			return err
+		case err != nil:
+			a.lookFailed(err)
 			continue
 		case choice.Group == a.group:
 			a.store.fail(nil)
@@ -187,6 +190,15 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 		}
 		moved = choice.Group != a.group
 	}
+}
+
+// lookFailed: of etcd nothing is known any more. In the apiserver the lock of the former group, which stays, is watched.
+func (a *Adapter) lookFailed(err error) {
+	if a.etcd != nil {
+		a.store.fail(err)
+		return
+	}
+	a.cfg.Log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
 }
 
 // routeSettings are what decides who programs routes. Unset fields have other defaults from Calico 3.33 on; the one of

@@ -223,7 +223,7 @@ func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (b
 	}
 	if len(reflectors) == 0 {
 		return a.nodeBehind(ctx, patient, client.HasLabels{role}, func(ctx context.Context, into *corev1.NodeList) error {
-			return a.cfg.Nodes.List(ctx, into, client.HasLabels{role}) //nolint:wrapcheck // the caller wraps
+			return a.cfg.Nodes.List(ctx, into, client.HasLabels{role})
 		})
 	}
 	for _, name := range reflectors {
@@ -234,7 +234,7 @@ func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (b
 				if apierrors.IsNotFound(err) {
 					into.Items, err = nil, nil
 				}
-				return err //nolint:wrapcheck // the caller wraps
+				return err
 			})
 		}
 	}

@@ -72,15 +72,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
 	addBlocks(out.Nodes, a.store.blocks, j)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses, j)
-	out.Problems = problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group)
-	if a.etcd != nil {
-		if p := tooOldForEtcd(a.store.version); p != nil {
-			out.Problems = append(out.Problems, *p)
-		}
-		if j.problem != "" {
-			out.Problems = append(out.Problems, plan.Problem{Reason: ReasonNodesNotJoined, Message: j.problem})
-		}
-	}
+	out.Problems = append(problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group), j.problems(a.store.version)...)
 	out.Locked = cmp.Or(otherDatastore(scope.CalicoAPI, out.CalicoAPI), a.store.lockProblem())
 	if stale != nil {
 		out.Problems = append([]plan.Problem{*stale}, out.Problems...)

@@ -39,6 +39,8 @@ type watchStatus struct {
 	relisted map[string]string
 	// unwatched: it has been listed and not been watched since.
 	unwatched bool
+	// doubted: what a watch brings that begins where the last one ended may not be all.
+	doubted bool
 }
 
 // store holds the last known objects. The syncer fills it, and so do our own
@@ -158,6 +160,15 @@ func (s *store) fail(err error) {
 	s.unchosen = err
 }
 
+// doubt demands a new list of every kind before it is watched again.
+func (s *store) doubt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watchStatuses {
+		w.doubted = true
+	}
+}
+
 // calicoNodes gives Calico's Nodes by name. They are never changed once they are here.
 func (s *store) calicoNodes() map[string]*libapiv3.Node {
 	s.mu.Lock()
@@ -169,6 +180,9 @@ func (s *store) calicoNodes() map[string]*libapiv3.Node {
 func (s *store) failures() error {
 	failing := []error{s.unchosen}
 	for _, kind := range slices.Sorted(maps.Keys(s.watchStatuses)) {
+		if s.watchStatuses[kind].doubted {
+			failing = append(failing, fmt.Errorf("watching %s: it is to be listed anew", kind))
+		}
 		if err := s.watchStatuses[kind].err; err != nil {
 			failing = append(failing, fmt.Errorf("watching %s: %w", kind, err))
 		}
@@ -205,7 +219,7 @@ func (s *store) listed(kind string, found []*model.KVPair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.watchStatuses[kind]
-	w.relisted, w.unwatched = revisions, true
+	w.relisted, w.unwatched, w.doubted = revisions, true, false
 }
 
 // mayWatch reports whether a kind may be watched without a new list. After a failure it may
@@ -215,7 +229,7 @@ func (s *store) mayWatch(kind string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.watchStatuses[kind]
-	may := w.err == nil && (w.unwatched || kind != apiv3.KindCalicoNodeStatus)
+	may := w.err == nil && !w.doubted && (w.unwatched || kind != apiv3.KindCalicoNodeStatus)
 	if may {
 		w.unwatched = false
 	}
@@ -311,24 +325,34 @@ func (s *store) upsert(object any, found bool) bool {
 		s.peers[o.Name] = o
 		s.signal()
 	case *apiv3.BGPConfiguration:
-		if o.Name != defaultConfig || s.config != nil && !s.supersedes(apiv3.KindBGPConfiguration, o, s.config) {
-			return false
-		}
-		s.config = o
-		s.signal()
+		return s.upsertConfig(o)
 	case *apiv3.CalicoNodeStatus:
 		return s.upsertReport(o, found)
 	case *libapiv3.Node:
-		if old := s.nodes[o.Name]; old != nil && !s.supersedes(libapiv3.KindNode, o, old) {
-			return false
-		}
-		s.nodes[o.Name] = o
-		s.signal()
+		return s.upsertNode(o)
 	case *apiv3.ClusterInformation:
 		s.lock(o)
 	case *unstructured.Unstructured:
 		s.announce(o)
 	}
+	return true
+}
+
+func (s *store) upsertConfig(o *apiv3.BGPConfiguration) bool {
+	if o.Name != defaultConfig || s.config != nil && !s.supersedes(apiv3.KindBGPConfiguration, o, s.config) {
+		return false
+	}
+	s.config = o
+	s.signal()
+	return true
+}
+
+func (s *store) upsertNode(o *libapiv3.Node) bool {
+	if old := s.nodes[o.Name]; old != nil && !s.supersedes(libapiv3.KindNode, o, old) {
+		return false
+	}
+	s.nodes[o.Name] = o
+	s.signal()
 	return true
 }
 

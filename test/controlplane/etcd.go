@@ -21,6 +21,8 @@ import (
 type Etcd struct {
 	// URL is where it listens: https with a --cert-file.
 	URL     string
+	port    string
+	flags   []string
 	plane   *ControlPlane
 	process *Process
 }
@@ -30,32 +32,44 @@ func StartEtcd(ctx context.Context, dir string, flags ...string) (*Etcd, error) 
 	if err := programs.Build(ctx, os.Stderr, "etcd"); err != nil {
 		return nil, fmt.Errorf("preparing etcd: %w", err)
 	}
-	e := &Etcd{plane: &ControlPlane{options: Options{Dir: dir}}}
-	port, err := e.plane.holdPort()
-	if err != nil {
+	e := &Etcd{plane: &ControlPlane{options: Options{Dir: dir}}, flags: flags}
+	var err error
+	if e.port, err = e.plane.holdPort(); err != nil {
 		return nil, err
 	}
 	scheme := "http"
 	if slices.ContainsFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, "--cert-file=") }) {
 		scheme = "https"
 	}
-	e.URL = scheme + "://" + net.JoinHostPort(loopback, port)
-	args := append([]string{"--data-dir=" + filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
-		"--listen-client-urls=" + e.URL, "--advertise-client-urls=" + e.URL, "--listen-peer-urls=http://" + loopback + ":0"}, flags...)
+	e.URL = scheme + "://" + net.JoinHostPort(loopback, e.port)
+	return e, e.run(ctx, dir)
+}
+
+// Restart ends it, and runs it at the same place with the data in another folder, as one that was restored.
+func (e *Etcd) Restart(ctx context.Context, dir string) error {
+	e.process.Kill()
+	return e.run(ctx, dir)
+}
+
+func (e *Etcd) run(ctx context.Context, dir string) (err error) {
+	args := append([]string{
+		"--data-dir=" + filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
+		"--listen-client-urls=" + e.URL, "--advertise-client-urls=" + e.URL, "--listen-peer-urls=http://" + loopback + ":0",
+	}, e.flags...)
 	if e.process, err = StartProcess(exec.Command(programs.Path("etcd"), args...), filepath.Join(dir, "etcd.log"), nil); err != nil { //nolint:gosec // G204: built by us
-		return nil, err
+		return err
 	}
 	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
-		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(loopback, port))
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(loopback, e.port))
 		if err == nil {
 			_ = connection.Close()
 		}
 		return err == nil, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("waiting for etcd: %w\n%s", err, Tail(filepath.Join(dir, "etcd.log")))
+		return fmt.Errorf("waiting for etcd: %w\n%s", err, Tail(filepath.Join(dir, "etcd.log")))
 	}
-	return e, nil
+	return nil
 }
 
 // Pause lets it stand still, as on a disk that hangs, until Resume.

@@ -240,12 +240,12 @@ func (c inEtcd) of(o runtime.Object) client.Reader {
 
 // Get implements client.Reader.
 func (c inEtcd) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
-	return c.of(into).Get(ctx, key, into, opts...)
+	return c.of(into).Get(ctx, key, into, opts...) //nolint:wrapcheck // it is one of two clients
 }
 
 // List implements client.Reader.
 func (c inEtcd) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	return c.of(into).List(ctx, into, opts...)
+	return c.of(into).List(ctx, into, opts...) //nolint:wrapcheck // it is one of two clients
 }
 
 // mapper knows every kind that a command reads.

@@ -104,11 +104,8 @@ const (
 
 // Next decides. Where the remote cluster is not known, or there is a problem, only a BGPPeer that is no longer needed goes.
 func Next(o Observed, d Desired) Step {
-	if d.Gone && o.Cluster.Locked != nil {
-		return Step{Problem: o.Cluster.Locked}
-	}
 	if d.Gone {
-		return Step{Actions: remove(o, d, nil, nil)}
+		return takeAway(o, d)
 	}
 	if o.Remote == nil {
 		return Step{Actions: leave(o, d)}
@@ -136,6 +133,14 @@ func Next(o Observed, d Desired) Step {
 	}
 	s.Actions = remove(o, d, append(peers, stay...), pools)
 	return s
+}
+
+// takeAway removes everything of a ClusterPeering. What is found in a datastore that is locked may not be all.
+func takeAway(o Observed, d Desired) Step {
+	if o.Cluster.Locked != nil {
+		return Step{Problem: o.Cluster.Locked}
+	}
+	return Step{Actions: remove(o, d, nil, nil)}
 }
 
 // Reflectors are the nodes in the role. While one is not Ready, others have its sessions, as packets may go through it.
