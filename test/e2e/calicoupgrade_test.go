@@ -286,6 +286,9 @@ func native(t *testing.T, s *site.Site) string {
 		}
 		r.URL.Path = v3 + path
 		r.Header.Del("Accept-Encoding")
+		if r.Body == nil { // a proxy drops an empty one
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		body = bytes.ReplaceAll(body, version(calico.GroupV1), version(calico.GroupV3))
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
