@@ -1,0 +1,291 @@
+//go:build linux
+
+package kind
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/test/walkthrough"
+)
+
+const (
+	// modeVariable is published or built: which images the cluster consists of. test/kind/run sets it, and the two others.
+	modeVariable     = "RRPOOL_KIND"
+	programsVariable = "RRPOOL_KIND_PROGRAMS"
+	nodeVariable     = "RRPOOL_KIND_NODE"
+	// patience is how long a block, or what it brings about, may take on a slow machine.
+	patience = 12 * time.Minute
+)
+
+// page is a cluster in which docs/kind.md is typed.
+type page struct {
+	*testing.T
+	shell    *walkthrough.Shell
+	env      []string
+	programs string
+	probers  *Probers
+	// instead is what is typed for what the page has: in this mode, on this machine, or because a reader has to choose.
+	instead map[string]string
+	before  map[string]func()
+	after   map[string]func()
+}
+
+// Every block of the page is typed, and on the way more is broken than the page asks for. Pairs of pods whose node is being stopped are not
+// counted while it is: everything else may lose no two probes in a row.
+func TestKind(t *testing.T) {
+	mode := os.Getenv(modeVariable)
+	if mode == "" {
+		t.Skipf("it needs Docker and half an hour: make kind-test runs it, with %s set", modeVariable)
+	}
+	p := newPage(t)
+	p.instead[`kubectl exec --stdin --tty "$from" -- ping "$to"`] = `kubectl exec "$from" -- ping "$to" >"$HOME/ping" 2>&1 &`
+	p.instead["rrpool status --watch"] = `rrpool status --watch >"$HOME/watch" 2>&1 &`
+	if mode == "built" {
+		p.withoutRegistry()
+	}
+	p.breakThings()
+	source, err := os.ReadFile("../../docs/kind.md")
+	require.NoError(t, err)
+	blocks, err := walkthrough.Blocks(source)
+	require.NoError(t, err)
+	t.Cleanup(p.dump)
+	for _, b := range blocks {
+		p.typed(b)
+	}
+	require.Empty(t, p.before, "blocks that the page has no more")
+	require.Empty(t, p.after, "blocks that the page has no more")
+}
+
+func newPage(t *testing.T) *page {
+	t.Helper()
+	dir := t.TempDir()
+	p := &page{
+		T: t, programs: os.Getenv(programsVariable),
+		instead: map[string]string{}, before: map[string]func(){}, after: map[string]func(){},
+	}
+	given := map[string]string{}
+	for _, name := range []string{"kind", "kubectl"} {
+		given[name] = filepath.Join(p.programs, name)
+	}
+	for _, name := range []string{"docker", "make", "go", "git", "gcc"} {
+		given[name], _ = exec.LookPath(name) // what of them is needed says so itself
+	}
+	repository, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	commands := filepath.Join(dir, "programs")
+	require.NoError(t, walkthrough.Programs(commands, given))
+	p.env = append(os.Environ(), "PATH="+commands, "HOME="+dir, "LANG=C.UTF-8")
+	p.shell, err = walkthrough.StartShell(dir, repository, p.env, said{t})
+	require.NoError(t, err)
+	t.Cleanup(p.shell.Stop)
+	p.probers = NewProbers(p.command)
+	return p
+}
+
+// withoutRegistry replaces what the page fetches. All of it is said in the log where it is typed.
+func (p *page) withoutRegistry() {
+	manifest := filepath.Join(p.programs, "src/github.com/projectcalico/calico/manifests")
+	const url = "kubectl create -f https://raw.githubusercontent.com/projectcalico/calico/v3.31.0/manifests/"
+	p.instead["kind create cluster"] = "kind create cluster --image " + os.Getenv(nodeVariable)
+	p.instead[url+"operator-crds.yaml\n"] = ""
+	p.instead[url+"tigera-operator.yaml\n"] = ""
+	p.instead["kubectl create -f config/overlays/kind/calico.yaml"] = `sed -e '/CALICO_IPV4POOL_IPIP/{n;s/Always/Never/}' -e 's/# \(- name: CALICO_IPV4POOL_CIDR\)/\1/' ` +
+		`-e 's|#   value: "192.168.0.0/16"|  value: "10.244.0.0/16"|' ` + manifest + `/calico.yaml | kubectl create -f -`
+	p.instead["--namespace calico-system"] = "--namespace kube-system"
+	p.instead["docker build --tag rrpool-manager:dev ."] = "docker load --input bin/rrpool-manager-image.tar"
+	p.instead["make build"] = "ls bin/rrpool # make build needs a network for Go modules that are not there yet: it was built before"
+}
+
+// breakThings says what happens between the blocks of the page, and what is checked.
+func (p *page) breakThings() {
+	p.after["kubectl wait --for=condition=Ready nodes"] = func() {
+		p.run("kind load docker-image rrpool-probe:dev --name rrpool")
+		p.run("kubectl apply -f - <<'YAML'\n" + Manifest + "YAML\nkubectl rollout status daemonset/probes --timeout=5m")
+		require.NoError(p, p.probers.Start(p.Context()))
+		p.phase("mesh")
+	}
+	p.before["rrpool migrate"] = func() { p.phase("migrate") }
+	p.after["rrpool migrate"] = func() {
+		require.Equal(p, "false", p.ask("get", "bgpconfigurations.crd.projectcalico.org", "default", "--output", "jsonpath={.spec.nodeToNodeMeshEnabled}"))
+		p.phase("on reflectors")
+		require.Len(p, p.reflectors(""), 3)
+	}
+	var stopped string
+	p.before["docker stop"] = func() {
+		stopped = p.reflectors(workers)[0]
+		p.instead["rrpool-worker3"] = stopped
+		require.NoError(p, p.probers.Stop(stopped))
+		p.phase("a reflector stopped")
+	}
+	p.after["docker stop"] = func() {
+		p.wait("the stopped reflector has a substitute", func() bool {
+			now := p.reflectors("")
+			return len(now) == 3 && !slices.Contains(now, stopped)
+		})
+		p.phase("a reflector started again")
+	}
+	p.after["docker start"] = func() {
+		p.run("kubectl wait --for=condition=Ready nodes --all --timeout=10m\nkubectl rollout status daemonset/probes --timeout=5m")
+		require.NoError(p, p.probers.Start(p.Context()))
+		p.settled()
+		p.beyondThePage()
+	}
+	p.before["rrpool rollback"] = func() { p.phase("rollback") }
+	p.after["rrpool rollback"] = func() {
+		require.Empty(p, p.reflectors(""))
+		p.requireModest()
+		p.phase("uninstall")
+	}
+	p.before["kind delete cluster"] = p.judge
+}
+
+// beyondThePage does what an administrator and bad luck do besides.
+func (p *page) beyondThePage() {
+	p.phase("a reflector drained")
+	drained := p.reflectors(workers)[0]
+	p.run("kubectl drain " + drained + " --ignore-daemonsets --delete-emptydir-data --force --timeout=5m")
+	time.Sleep(time.Minute) // what the rollout does about a node without workloads, it has begun by then
+	p.run("kubectl uncordon " + drained)
+	p.settled()
+
+	p.phase("calico-node evicted from all reflectors")
+	p.run(`for node in $(kubectl get nodes --selector rrpool.io/route-reflector --output jsonpath='{.items[*].metadata.name}'); do
+  read -r namespace pod <<<"$(kubectl get pods --all-namespaces --selector k8s-app=calico-node --field-selector spec.nodeName=$node --output jsonpath='{.items[0].metadata.namespace} {.items[0].metadata.name}')"
+  echo '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"'$pod'","namespace":"'$namespace'"}}' |
+    kubectl create --raw /api/v1/namespaces/$namespace/pods/$pod/eviction -f - &
+  evictions+=($!)
+done
+wait "${evictions[@]}"`)
+	p.settled()
+
+	p.phase("the acting manager deleted")
+	p.run(`leader=$(kubectl --namespace rrpool-system get leases --output jsonpath='{.items[0].spec.holderIdentity}')
+kubectl --namespace rrpool-system delete pod "${leader%_*}"
+kubectl --namespace rrpool-system rollout status deployment/rrpool-manager --timeout=5m`)
+	p.settled()
+}
+
+// settled waits until the cluster is where spec.mode wants it, and all of Calico's agents run.
+func (p *page) settled() {
+	p.run("sleep 10\nkubectl wait rrp/default --for=condition=Ready --timeout=10m")
+	p.wait("every calico-node is ready", func() bool {
+		return !strings.Contains(p.ask("get", "pods", "--all-namespaces", "--selector", "k8s-app=calico-node", "--output",
+			`jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`), "False")
+	})
+}
+
+// requireModest checks that the manager lacked no right, and did not crash.
+func (p *page) requireModest() {
+	p.Helper()
+	require.NotContains(p, p.ask("--namespace", "rrpool-system", "logs", "--selector", "app.kubernetes.io/name=rrpool", "--tail=-1", "--prefix"), "forbidden")
+	require.Equal(p, "0 0", p.ask("--namespace", "rrpool-system", "get", "pods", "--output", "jsonpath={.items[*].status.containerStatuses[0].restartCount}"))
+}
+
+// judge is the end of the count.
+func (p *page) judge() {
+	phases, err := p.probers.Report()
+	require.NoError(p, err)
+	for _, sum := range phases {
+		p.Logf("%-42s %4d pairs %8d probes %5d lost, at most %d in a row; longest time without a probe %s",
+			sum.Name, sum.Pairs, sum.Sent, sum.Lost, sum.LongestRun, sum.LongestSilence.Round(time.Millisecond))
+	}
+	for _, sum := range phases {
+		require.Empty(p, sum.Unconnected, sum.Name)
+		require.Empty(p, sum.Outages, sum.Name)
+	}
+}
+
+func (p *page) phase(name string) {
+	p.Helper()
+	p.Logf("=== %s", name)
+	require.NoError(p, p.probers.Phase(name))
+}
+
+// typed types a block with what is said instead of some of it.
+func (p *page) typed(b walkthrough.Block) {
+	p.Helper()
+	each(b.Text, p.before)
+	for theirs, ours := range p.instead {
+		if strings.Contains(b.Text, theirs) {
+			p.Logf("line %d: in place of %q: %q", b.Line, theirs, ours)
+			b.Text = strings.ReplaceAll(b.Text, theirs, ours)
+		}
+	}
+	p.Logf("--- line %d: %s", b.Line, b.First())
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	defer cancel()
+	require.NoError(p, p.shell.Run(ctx, b))
+	p.Logf("--- took %s", time.Since(begun).Round(time.Second))
+	each(b.Text, p.after)
+}
+
+func each(text string, do map[string]func()) {
+	for words, f := range do {
+		if strings.Contains(text, words) {
+			delete(do, words)
+			f()
+		}
+	}
+}
+
+func (p *page) run(text string) { p.Helper(); p.typed(walkthrough.Block{Text: text + "\n"}) }
+
+func (p *page) command(ctx context.Context, arguments ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(p.programs, "kubectl"), arguments...)
+	cmd.Env = p.env
+	return cmd
+}
+
+func (p *page) ask(arguments ...string) string {
+	p.Helper()
+	out, err := p.command(p.Context(), arguments...).Output()
+	require.NoError(p, err, "%q", arguments)
+	return string(out)
+}
+
+// workers leaves out the apiserver's node, which must not be stopped.
+const workers = ",!node-role.kubernetes.io/control-plane"
+
+func (p *page) reflectors(only string) []string {
+	p.Helper()
+	return strings.Fields(p.ask("get", "nodes", "--selector", "rrpool.io/route-reflector"+only, "--output", "jsonpath={.items[*].metadata.name}"))
+}
+
+func (p *page) wait(what string, until func() bool) {
+	p.Helper()
+	require.Eventually(p, until, patience, time.Second, what)
+}
+
+// dump says what the cluster looked like when the test failed.
+func (p *page) dump() {
+	if !p.Failed() {
+		return
+	}
+	for _, arguments := range []string{
+		"get nodes --output wide --show-labels", "get pods --all-namespaces --output wide", "get rrp --output yaml",
+		"--namespace rrpool-system logs --selector app.kubernetes.io/name=rrpool --tail=200", "get events --all-namespaces --sort-by=.lastTimestamp",
+	} {
+		out, _ := p.command(context.Background(), strings.Fields(arguments)...).CombinedOutput()
+		p.Logf("kubectl %s\n%s", arguments, out)
+	}
+}
+
+// said writes what the shell says into the test's log.
+type said struct{ *testing.T }
+
+// Write implements io.Writer.
+func (s said) Write(text []byte) (int, error) {
+	s.Logf("%s", bytes.TrimRight(text, "\n"))
+	return len(text), nil
+}

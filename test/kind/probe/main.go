@@ -1,0 +1,117 @@
+//go:build linux
+
+// Command probe is what the pods of the kind test run. "probe from NAME ADDRESS" probes other pods as the lines on its standard input say
+// (add NAME ADDRESS, remove NAME, phase NAME, report) until that ends; a report is a line of JSON. "probe wait" only waits to be ended, as
+// the pods do in which it is executed, and as Kubernetes' pause does.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rrpool/rrpool/test/lab/probe"
+)
+
+// Phase is what one pod lost in one phase. It is what a report consists of.
+type Phase struct {
+	Name       string
+	Sent, Lost int
+	// LongestRun is the greatest number of probes that one pair lost in a row.
+	LongestRun int
+	// LongestSilence is how long the machine kept the prober from sending.
+	LongestSilence time.Duration
+	// Pairs is how many others were probed; those that never answered are in Unconnected.
+	Pairs       int
+	Unconnected []string
+	// Outages of two probes in a row and more, in words.
+	Outages []string
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		os.Exit(1)
+	}
+}
+
+func run(arguments []string) error {
+	if len(arguments) == 3 && arguments[0] == "from" {
+		return probeFrom(arguments[1], arguments[2], os.Stdin, os.Stdout)
+	}
+	if len(arguments) != 1 || arguments[0] != "wait" {
+		return errors.New(`say "from NAME ADDRESS" or "wait"`)
+	}
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGINT, syscall.SIGTERM)
+	<-end
+	return nil
+}
+
+func probeFrom(name, address string, in io.Reader, out io.Writer) error {
+	own, err := netip.ParseAddr(address)
+	if err != nil {
+		return fmt.Errorf("reading the pod's own address: %w", err)
+	}
+	p := probe.New(0)
+	if err := p.Add(name, own, func(do func() error) error { return do() }); err != nil {
+		return err
+	}
+	var phases []string
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		command, rest, _ := strings.Cut(lines.Text(), " ")
+		switch command {
+		case "add":
+			other, address, _ := strings.Cut(rest, " ")
+			target, err := netip.ParseAddr(address)
+			if err != nil {
+				return fmt.Errorf("reading the address of %q: %w", other, err)
+			}
+			err = p.Add(other, target, nil)
+			if err != nil {
+				return err
+			}
+		case "remove":
+			err = p.Remove(rest)
+		case "phase":
+			phases = append(phases, rest)
+			p.Checkpoint(rest)
+		case "report":
+			err = json.NewEncoder(out).Encode(summarize(p.Report(), phases))
+		default:
+			err = fmt.Errorf("%q is no command", lines.Text())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.Stop()
+}
+
+func summarize(report probe.Report, phases []string) []Phase {
+	var all []Phase
+	for _, name := range phases {
+		narrowed := report.Phase(name)
+		sum := Phase{Name: name, Pairs: len(narrowed.Pairs)}
+		sum.Sent, sum.Lost = narrowed.Totals()
+		for _, pair := range narrowed.Pairs {
+			sum.LongestRun = max(sum.LongestRun, pair.LongestRun)
+			sum.LongestSilence = max(sum.LongestSilence, pair.LongestSilence)
+			if pair.Unconnected {
+				sum.Unconnected = append(sum.Unconnected, pair.To)
+			} else if pair.LongestRun > 1 {
+				sum.Outages = append(sum.Outages, pair.String())
+			}
+		}
+		all = append(all, sum)
+	}
+	return all
+}
