@@ -94,13 +94,13 @@ func newPage(t *testing.T) *page {
 
 // withoutRegistry replaces what the page fetches. All of it is said in the log where it is typed.
 func (p *page) withoutRegistry() {
-	manifest := filepath.Join(p.programs, "src/github.com/projectcalico/calico/manifests")
+	manifest := filepath.Join(p.programs, "src", "github.com", "projectcalico", "calico", "manifests", "calico.yaml")
 	const url = "kubectl create -f https://raw.githubusercontent.com/projectcalico/calico/v3.31.0/manifests/"
 	p.instead["kind create cluster"] = "kind create cluster --image " + os.Getenv(nodeVariable)
 	p.instead[url+"operator-crds.yaml\n"] = ""
 	p.instead[url+"tigera-operator.yaml\n"] = ""
 	p.instead["kubectl create -f config/overlays/kind/calico.yaml"] = `sed -e '/CALICO_IPV4POOL_IPIP/{n;s/Always/Never/}' -e 's/# \(- name: CALICO_IPV4POOL_CIDR\)/\1/' ` +
-		`-e 's|#   value: "192.168.0.0/16"|  value: "10.244.0.0/16"|' ` + manifest + `/calico.yaml | kubectl create -f -`
+		`-e 's|#   value: "192.168.0.0/16"|  value: "10.244.0.0/16"|' ` + manifest + ` | kubectl create -f -`
 	p.instead["--namespace calico-system"] = "--namespace kube-system"
 	p.instead["docker build --tag rrpool-manager:dev ."] = "docker load --input bin/rrpool-manager-image.tar"
 	p.instead["make build"] = "ls bin/rrpool # make build needs a network for Go modules that are not there yet: it was built before"

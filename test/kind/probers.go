@@ -17,15 +17,17 @@ import (
 	"time"
 )
 
-// Phase is what one pod lost in one phase, as test/kind/probe says it.
+// Phase is what pods lost in one phase. The program in test/kind/probe reports it for its pod.
 type Phase struct {
-	Name           string
-	Sent, Lost     int
-	LongestRun     int
+	Name       string
+	Sent, Lost int
+	// LongestRun is the greatest number of probes that one pair lost in a row.
+	LongestRun int
+	// LongestSilence is how long the machine kept a prober from sending.
 	LongestSilence time.Duration
-	Pairs          int
-	Unconnected    []string
-	Outages        []string
+	// Pairs is how many were probed. Unconnected are those that never had an answer, Outages those of two probes in a row and more, in words.
+	Pairs                int
+	Unconnected, Outages []string
 }
 
 // Probers are pods that probe each other: one on every worker, each told by a stream through the apiserver and the kubelet.

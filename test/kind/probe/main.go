@@ -16,25 +16,10 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
+	"github.com/rrpool/rrpool/test/kind"
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
-
-// Phase is what one pod lost in one phase. It is what a report consists of.
-type Phase struct {
-	Name       string
-	Sent, Lost int
-	// LongestRun is the greatest number of probes that one pair lost in a row.
-	LongestRun int
-	// LongestSilence is how long the machine kept the prober from sending.
-	LongestSilence time.Duration
-	// Pairs is how many others were probed; those that never answered are in Unconnected.
-	Pairs       int
-	Unconnected []string
-	// Outages of two probes in a row and more, in words.
-	Outages []string
-}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -96,11 +81,11 @@ func probeFrom(name, address string, in io.Reader, out io.Writer) error {
 	return p.Stop()
 }
 
-func summarize(report probe.Report, phases []string) []Phase {
-	var all []Phase
+func summarize(report probe.Report, phases []string) []kind.Phase {
+	var all []kind.Phase
 	for _, name := range phases {
 		narrowed := report.Phase(name)
-		sum := Phase{Name: name, Pairs: len(narrowed.Pairs)}
+		sum := kind.Phase{Name: name, Pairs: len(narrowed.Pairs)}
 		sum.Sent, sum.Lost = narrowed.Totals()
 		for _, pair := range narrowed.Pairs {
 			sum.LongestRun = max(sum.LongestRun, pair.LongestRun)
