@@ -25,9 +25,17 @@ type Phase struct {
 	LongestRun int
 	// LongestSilence is how long the machine kept a prober from sending.
 	LongestSilence time.Duration
-	// Pairs is how many were probed. Unconnected are those that never had an answer, Outages those of two probes in a row and more, in words.
-	Pairs                int
-	Unconnected, Outages []string
+	// Pairs is how many were probed. Unconnected never had an answer, Broken lost two probes in a row or more.
+	Pairs               int
+	Unconnected, Broken []Pair
+}
+
+// Pair is one direction between the pods of two nodes.
+type Pair struct {
+	From, To   string
+	LongestRun int
+	// Text says when.
+	Text string
 }
 
 // Probers are pods that probe each other: one on every worker, each told by a stream through the apiserver and the kubelet.
@@ -176,7 +184,7 @@ func (p *Probers) Report() ([]Phase, error) {
 		sum := &sums[i]
 		sum.Sent, sum.Lost, sum.Pairs = sum.Sent+one.Sent, sum.Lost+one.Lost, sum.Pairs+one.Pairs
 		sum.LongestRun, sum.LongestSilence = max(sum.LongestRun, one.LongestRun), max(sum.LongestSilence, one.LongestSilence)
-		sum.Unconnected, sum.Outages = append(sum.Unconnected, one.Unconnected...), append(sum.Outages, one.Outages...)
+		sum.Unconnected, sum.Broken = append(sum.Unconnected, one.Unconnected...), append(sum.Broken, one.Broken...)
 	}
 	return sums, errors.Join(errs...)
 }

@@ -90,10 +90,11 @@ func summarize(report probe.Report, phases []string) []kind.Phase {
 		for _, pair := range narrowed.Pairs {
 			sum.LongestRun = max(sum.LongestRun, pair.LongestRun)
 			sum.LongestSilence = max(sum.LongestSilence, pair.LongestSilence)
+			said := kind.Pair{From: pair.From, To: pair.To, LongestRun: pair.LongestRun, Text: pair.String()}
 			if pair.Unconnected {
-				sum.Unconnected = append(sum.Unconnected, pair.To)
+				sum.Unconnected = append(sum.Unconnected, said)
 			} else if pair.LongestRun > 1 {
-				sum.Outages = append(sum.Outages, pair.String())
+				sum.Broken = append(sum.Broken, said)
 			}
 		}
 		all = append(all, sum)
