@@ -3,8 +3,8 @@
 package kind
 
 import (
-	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,11 +32,11 @@ const (
 // page is a cluster in which docs/kind.md is typed.
 type page struct {
 	*testing.T
-	shell    *walkthrough.Shell
-	env      []string
-	programs string
-	probers  *Probers
-	said     *said
+	cluster Cluster
+	probers *Probers
+	shell   *walkthrough.Shell
+	// said is a file with what the shell has said of a block. It is in the test's log as well.
+	said *os.File
 	// named are the nodes of whose pods a plan has said in a phase, before anything was done, that they cannot be reached for a moment.
 	named map[string][]string
 	// instead is what is typed for what the page has: in this mode, on this machine, or because a reader has to choose.
@@ -75,13 +75,10 @@ func newPage(t *testing.T) *page {
 	t.Helper()
 	dir := t.TempDir()
 	p := &page{
-		T: t, said: &said{T: t}, named: map[string][]string{}, programs: os.Getenv(programsVariable),
+		T: t, cluster: Cluster{Programs: os.Getenv(programsVariable)}, named: map[string][]string{},
 		instead: map[string]string{}, before: map[string]func(){}, after: map[string]func(){},
 	}
-	given := map[string]string{}
-	for _, name := range []string{"kind", "kubectl"} {
-		given[name] = filepath.Join(p.programs, name)
-	}
+	given := map[string]string{"kind": filepath.Join(p.cluster.Programs, "kind"), "kubectl": filepath.Join(p.cluster.Programs, "kubectl")}
 	for _, name := range []string{"docker", "make", "go", "git", "gcc"} {
 		given[name], _ = exec.LookPath(name) // what of them is needed says so itself
 	}
@@ -89,17 +86,19 @@ func newPage(t *testing.T) *page {
 	require.NoError(t, err)
 	commands := filepath.Join(dir, "programs")
 	require.NoError(t, walkthrough.Programs(commands, given))
-	p.env = append(os.Environ(), "PATH="+commands, "HOME="+dir, "LANG=C.UTF-8")
-	p.shell, err = walkthrough.StartShell(dir, repository, p.env, p.said)
+	p.cluster.Env = append(os.Environ(), "PATH="+commands, "HOME="+dir, "LANG=C.UTF-8")
+	p.said, err = os.OpenFile(filepath.Join(dir, "said"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	require.NoError(t, err)
+	p.shell, err = walkthrough.StartShell(dir, repository, p.cluster.Env, io.MultiWriter(t.Output(), p.said))
 	require.NoError(t, err)
 	t.Cleanup(p.shell.Stop)
-	p.probers = NewProbers(p.command)
+	p.probers = NewProbers(p.cluster)
 	return p
 }
 
 // withoutRegistry replaces what the page fetches. All of it is said in the log where it is typed.
 func (p *page) withoutRegistry() {
-	manifest := filepath.Join(p.programs, "src", "github.com", "projectcalico", "calico", "manifests", "calico.yaml")
+	manifest := filepath.Join(p.cluster.Programs, "src", "github.com", "projectcalico", "calico", "manifests", "calico.yaml")
 	const url = "kubectl create -f https://raw.githubusercontent.com/projectcalico/calico/v3.31.0/manifests/"
 	p.instead["kind create cluster"] = "kind create cluster --image " + os.Getenv(nodeVariable)
 	p.instead[url+"operator-crds.yaml\n"] = ""
@@ -123,18 +122,18 @@ func (p *page) breakThings() {
 	p.after["rrpool migrate"] = func() {
 		require.Equal(p, "false", p.ask("get", "bgpconfigurations.crd.projectcalico.org", "default", "--output", "jsonpath={.spec.nodeToNodeMeshEnabled}"))
 		p.phase("on reflectors")
-		require.Len(p, p.reflectors(""), 3)
+		require.Len(p, p.reflectors(), 3)
 	}
 	var stopped string
 	p.before["docker stop"] = func() {
-		stopped = p.reflectors(workers)[0]
+		stopped = p.aWorker()
 		p.instead["rrpool-worker3"] = stopped
 		require.NoError(p, p.probers.Stop(stopped))
 		p.phase("a reflector stopped")
 	}
 	p.after["docker stop"] = func() {
 		p.wait("the stopped reflector has a substitute", func() bool {
-			now := p.reflectors("")
+			now := p.reflectors()
 			return len(now) == 3 && !slices.Contains(now, stopped)
 		})
 		p.phase("a reflector started again")
@@ -147,7 +146,7 @@ func (p *page) breakThings() {
 	}
 	p.before["rrpool rollback"] = func() { p.phase("rollback") }
 	p.after["rrpool rollback"] = func() {
-		require.Empty(p, p.reflectors(""))
+		require.Empty(p, p.reflectors())
 		p.requireModest()
 		p.phase("uninstall")
 	}
@@ -157,7 +156,7 @@ func (p *page) breakThings() {
 // beyondThePage does what an administrator and bad luck do besides.
 func (p *page) beyondThePage() {
 	p.phase("a reflector drained")
-	drained := p.reflectors(workers)[0]
+	drained := p.aWorker()
 	p.run("kubectl drain " + drained + " --ignore-daemonsets --delete-emptydir-data --force --timeout=5m")
 	time.Sleep(time.Minute) // what the rollout does about a node without workloads, it has begun by then
 	p.run("kubectl uncordon " + drained)
@@ -197,7 +196,7 @@ func (p *page) requireModest() {
 }
 
 // costs finds what a plan says beforehand is lost: the pods of one node, at one step, for about two seconds.
-var costs = regexp.MustCompile(`Packets are lost: \d+ pods? on (\S+) at `)
+var costs = regexp.MustCompile(`\b\d+ pods? on (\S+) at [A-Z]`)
 
 // most is the longest row of probes that the plan's two seconds may be.
 const most = 300
@@ -241,10 +240,12 @@ func (p *page) typed(b walkthrough.Block) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(p.Context(), patience)
 	defer cancel()
-	heard := p.said.Len()
+	require.NoError(p, p.said.Truncate(0))
 	require.NoError(p, p.shell.Run(ctx, b))
-	for _, found := range costs.FindAllStringSubmatch(p.said.String()[heard:], -1) {
-		p.named[p.probers.phase] = append(p.named[p.probers.phase], found[1])
+	heard, err := os.ReadFile(p.said.Name())
+	require.NoError(p, err)
+	for _, found := range costs.FindAllSubmatch(heard, -1) {
+		p.named[p.probers.phase] = append(p.named[p.probers.phase], string(found[1]))
 	}
 	p.Logf("--- took %s", time.Since(begun).Round(time.Second))
 	each(b.Text, p.after)
@@ -259,27 +260,25 @@ func each(text string, do map[string]func()) {
 	}
 }
 
-func (p *page) run(text string) { p.Helper(); p.typed(walkthrough.Block{Text: text + "\n"}) }
-
-func (p *page) command(ctx context.Context, arguments ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(p.programs, "kubectl"), arguments...)
-	cmd.Env = p.env
-	return cmd
+func (p *page) run(text string) {
+	p.Helper()
+	p.typed(walkthrough.Block{Text: text + "\n"})
 }
 
 func (p *page) ask(arguments ...string) string {
 	p.Helper()
-	out, err := p.command(p.Context(), arguments...).Output()
-	require.NoError(p, err, "%q", arguments)
-	return string(out)
+	out, err := p.cluster.Ask(p.Context(), arguments...)
+	require.NoError(p, err)
+	return out
 }
 
-// workers leaves out the apiserver's node, which must not be stopped.
-const workers = ",!node-role.kubernetes.io/control-plane"
+func (p *page) reflectors() []string {
+	return strings.Fields(p.ask("get", "nodes", "--selector", Reflectors, "--output", "jsonpath={.items[*].metadata.name}"))
+}
 
-func (p *page) reflectors(only string) []string {
-	p.Helper()
-	return strings.Fields(p.ask("get", "nodes", "--selector", "rrpool.io/route-reflector"+only, "--output", "jsonpath={.items[*].metadata.name}"))
+// aWorker is a reflector without which the cluster keeps its apiserver.
+func (p *page) aWorker() string {
+	return p.ask("get", "nodes", "--selector", Reflectors+Workers, "--output", "jsonpath={.items[0].metadata.name}")
 }
 
 func (p *page) wait(what string, until func() bool) {
@@ -287,28 +286,13 @@ func (p *page) wait(what string, until func() bool) {
 	require.Eventually(p, until, patience, time.Second, what)
 }
 
-// dump says what the cluster looked like when the test failed.
+// dump keeps what a failure may have come from.
 func (p *page) dump() {
-	if !p.Failed() {
-		return
+	if p.Failed() {
+		cmd := exec.Command(filepath.Join(p.cluster.Programs, "kind"), "export", "logs", "--name", "rrpool")
+		cmd.Env = p.cluster.Env
+		out, err := cmd.CombinedOutput()
+		pool, _ := p.cluster.Ask(context.Background(), "get", "rrp", "--output", "yaml")
+		p.Logf("%s%v\n%s", out, err, pool)
 	}
-	for _, arguments := range []string{
-		"get nodes --output wide --show-labels", "get pods --all-namespaces --output wide", "get rrp --output yaml",
-		"--namespace rrpool-system logs --selector app.kubernetes.io/name=rrpool --tail=200", "get events --all-namespaces --sort-by=.lastTimestamp",
-	} {
-		out, _ := p.command(context.Background(), strings.Fields(arguments)...).CombinedOutput()
-		p.Logf("kubectl %s\n%s", arguments, out)
-	}
-}
-
-// said is what the shell says. It goes into the test's log as well.
-type said struct {
-	*testing.T
-	strings.Builder
-}
-
-// Write implements io.Writer.
-func (s *said) Write(text []byte) (int, error) {
-	s.Logf("%s", bytes.TrimRight(text, "\n"))
-	return s.Builder.Write(text)
 }

@@ -1,7 +1,5 @@
 //go:build linux
 
-// Package kind types docs/kind.md in a real kind cluster, with real kubelets, Calico's own agents and the manager in its Deployment, breaks
-// what can break, and counts every 10 ms what pods lose. make kind-test runs it.
 package kind
 
 import (
@@ -40,7 +38,7 @@ type Pair struct {
 
 // Probers are pods that probe each other: one on every worker, each told by a stream through the apiserver and the kubelet.
 type Probers struct {
-	kubectl func(ctx context.Context, arguments ...string) *exec.Cmd
+	cluster Cluster
 	phase   string
 	streams map[string]*stream
 	// ended is what those have lost that are gone.
@@ -55,9 +53,9 @@ type stream struct {
 	out     *bufio.Reader
 }
 
-// NewProbers starts none. kubectl makes a command of kubectl's.
-func NewProbers(kubectl func(ctx context.Context, arguments ...string) *exec.Cmd) *Probers {
-	return &Probers{kubectl: kubectl, phase: "before", streams: map[string]*stream{}}
+// NewProbers starts none.
+func NewProbers(cluster Cluster) *Probers {
+	return &Probers{cluster: cluster, phase: "before", streams: map[string]*stream{}}
 }
 
 // Manifest is the DaemonSet of the pods.
@@ -80,11 +78,11 @@ spec:
 // Start begins to probe from the pods of all nodes that have one and are not probed yet, and from the others to them.
 func (p *Probers) Start(ctx context.Context) error {
 	const format = `jsonpath={range .items[?(@.status.phase=="Running")]}{.spec.nodeName} {.metadata.name} {.status.podIP}{"\n"}{end}`
-	out, err := p.kubectl(ctx, "get", "pods", "--selector", "app=probes", "--output", format).Output()
+	out, err := p.cluster.Ask(ctx, "get", "pods", "--selector", "app=probes", "--output", format)
 	if err != nil {
-		return fmt.Errorf("listing the pods that probe: %w", err)
+		return err
 	}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		var node, pod, address string
 		if _, err := fmt.Sscan(line, &node, &pod, &address); err != nil {
 			return fmt.Errorf("reading %q: %w", line, err)
@@ -100,7 +98,7 @@ func (p *Probers) Start(ctx context.Context) error {
 }
 
 func (p *Probers) start(ctx context.Context, node, pod, address string) error {
-	s := &stream{address: address, cmd: p.kubectl(ctx, "exec", "--stdin", pod, "--", "/probe", "from", node, address)}
+	s := &stream{address: address, cmd: p.cluster.Kubectl(ctx, "exec", "--stdin", pod, "--", "/probe", "from", node, address)}
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return err
