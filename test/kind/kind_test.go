@@ -55,6 +55,7 @@ func TestKind(t *testing.T) {
 	p := newPage(t)
 	p.instead[`kubectl exec --stdin --tty "$from" -- ping "$to"`] = `kubectl exec "$from" -- ping "$to" >"$HOME/ping" 2>&1 &`
 	p.instead["rrpool status --watch"] = `rrpool status --watch >"$HOME/watch" 2>&1 &`
+	p.instead["> topology.dot"] = `> "$HOME/topology.dot"`
 	if mode == "built" {
 		p.withoutRegistry()
 	}
