@@ -202,6 +202,10 @@ var costs = regexp.MustCompile(`\b\d+ pods? on (\S+) at [A-Z]`)
 // most is the longest row of probes that the plan's "about 2 seconds" may be, on a slow machine.
 const most = 400
 
+// evidence is how long a pair may go without a probe before a report proves less than the lab's do. It is said, and fails nothing here: five nodes
+// start and stop pods on this machine meanwhile.
+const evidence = 500 * time.Millisecond
+
 // judge is the end of the count.
 func (p *page) judge() {
 	phases, err := p.probers.Report()
@@ -209,6 +213,9 @@ func (p *page) judge() {
 	for _, sum := range phases {
 		p.Logf("%-42s %4d pairs %8d probes %5d lost, at most %d in a row; longest time without a probe %s",
 			sum.Name, sum.Pairs, sum.Sent, sum.Lost, sum.LongestRun, sum.LongestSilence.Round(time.Millisecond))
+		if sum.LongestSilence > evidence {
+			p.Logf("%s: no loss can be ruled out while nothing was sent: the machine was too busy", sum.Name)
+		}
 	}
 	for _, sum := range phases {
 		assert.Empty(p, sum.Unconnected, sum.Name)
