@@ -98,6 +98,10 @@ soak: packages assets ## Run all that takes long (at most 90 minutes): single fa
 		RRPOOL_CALICO=$$release RRPOOL_E2E_FULL= go test -count=1 -timeout 15m -v -p 1 -run '$(OLD)' ./test/lab ./test/e2e || result=1; done; \
 	exit $$result
 
+.PHONY: kind-test
+kind-test: ## Type docs/kind.md into a real kind cluster, break it, and count the packets lost; without a registry its images are built here
+	@test/kind/run
+
 .PHONY: model-check
 model-check: ## Explore a million states of small clusters under the rollout, and see each gate missed that is taken out
 	RRPOOL_MODELCHECK=full RRPOOL_CHAOS=1 go test -count=1 -timeout 30m -v ./test/modelcheck
