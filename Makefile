@@ -50,7 +50,7 @@ test: packages ## Run all tests; the last lines name what was skipped and what f
 
 .PHONY: lab
 lab: export RRPOOL_CHAOS = 1
-lab: ONLY ?= ^Test((TheSimulatorKnows|WhatRouters|NodesAnnounce|CalicoNodeGoesFromAllReflectorsAnd)\w+|ExistingNodesThereAndBackKilledAfterEachWrite)$$
+lab: ONLY ?= ^Test((TheSimulatorKnows|WhatRouters|NodesAnnounce|CalicoNodeGoesFromAllReflectorsAnd)\w+|ExistingNodesThereAndBack\w*KilledAfterEachWrite)$$
 lab: packages assets ## Run what takes minutes in the lab, and CI may have the time for: single writes, routers outside, a lost calico-node, existing nodes
 	go test -count=1 -timeout 25m -p 1 -run '$(ONLY)' ./test/lab ./test/e2e
 
@@ -89,13 +89,14 @@ soak: export RRPOOL_CHAOS = 1
 soak: export RRPOOL_E2E_FULL = 1
 soak: CALICO ?= $(basename $(notdir $(wildcard test/programs/calico/*.mod)))
 soak: OLD = ^Test(AMigrationAllAtOnce|AGatedMigration|WhatTheSessionGate|TheSimulatorAgreesWithBIRDOnASample|MigrationAndReturn$$)
-soak: packages assets ## Run all that takes long (at most 90 minutes): single failures, every write and combination, properties, a cluster at rest, older Calico
+soak: packages assets ## Run all that takes long (about three hours): single failures, every write and combination, properties, a cluster at rest, older Calico, kind
 	@result=0; \
 	go test -count=1 -timeout 30m ./controllers/plan/rollout -rapid.checks=200 || result=1; \
 	go test -count=1 -timeout 60m -v ./cloud/iks ./cmd/manager || result=1; \
 	go test -count=1 -timeout 60m -v -p 1 -skip '^TestChaos' ./test/chaos ./test/lab ./test/e2e || result=1; \
 	for release in $(CALICO); do \
 		RRPOOL_CALICO=$$release RRPOOL_E2E_FULL= go test -count=1 -timeout 15m -v -p 1 -run '$(OLD)' ./test/lab ./test/e2e || result=1; done; \
+	test/kind/run || result=1; \
 	exit $$result
 
 .PHONY: kind-test

@@ -115,9 +115,7 @@ func (a *Adapter) use(group schema.GroupVersion) error {
 		a.calico, a.group = calico, group
 		a.statusSubresource.Store(group == GroupV3 && a.etcd == nil)
 	}
-	if err != nil || a.etcd == nil { // etcd has not been asked yet
-		a.store.fail(err)
-	}
+	a.store.fail(err)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package calico
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +45,8 @@ type join struct {
 	// of has Calico's Nodes by the name of the Kubernetes Node, kube the latter by the name of the former.
 	of   map[string]*libapiv3.Node
 	kube map[string]string
+	// known are all Kubernetes Nodes.
+	known map[string]*corev1.Node
 	// problem is why it is not known of all, "" for nothing.
 	problem string
 }
@@ -53,18 +54,18 @@ type join struct {
 // joinNodes goes by what Calico's Nodes say of the orchestrator. One that says nothing belongs to the node of its name, else to the only one that
 // has its address. One whose node is no more is left over: nothing runs there, and Calico's kube-controllers deletes it.
 func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
-	out := &join{of: map[string]*libapiv3.Node{}, kube: map[string]string{}}
-	known, byAddress := map[string]*corev1.Node{}, map[netip.Addr][]string{}
+	out := &join{of: map[string]*libapiv3.Node{}, kube: map[string]string{}, known: map[string]*corev1.Node{}}
+	byAddress := map[netip.Addr][]string{}
 	for i := range nodes {
 		n := &nodes[i]
-		known[n.Name] = n
+		out.known[n.Name] = n
 		for _, addr := range internalAddresses(n) {
 			byAddress[addr] = append(byAddress[addr], n.Name)
 		}
 	}
-	rest, twice := out.joinByReference(known, calico)
-	rest = out.joinBy(rest, known, func(n *libapiv3.Node) []string { return []string{n.Name} })
-	rest = out.joinBy(rest, known, func(n *libapiv3.Node) (names []string) {
+	rest, twice := out.joinByReference(calico)
+	rest = out.joinBy(rest, func(n *libapiv3.Node) []string { return []string{n.Name} })
+	rest = out.joinBy(rest, func(n *libapiv3.Node) (names []string) {
 		for _, addr := range bgpAddresses(n) {
 			names = append(names, byAddress[addr]...)
 		}
@@ -105,7 +106,7 @@ func (j *join) problems(calico string) (out []plan.Problem) {
 }
 
 // joinByReference gives those that name no node, and the pairs that name the same. Of such a pair the one with the node's address is taken.
-func (j *join) joinByReference(known map[string]*corev1.Node, calico map[string]*libapiv3.Node) (rest []*libapiv3.Node, twice []string) {
+func (j *join) joinByReference(calico map[string]*libapiv3.Node) (rest []*libapiv3.Node, twice []string) {
 	for _, name := range slices.Sorted(maps.Keys(calico)) {
 		n, of := calico[name], orchestrated(calico[name])
 		if of == "" {
@@ -114,11 +115,11 @@ func (j *join) joinByReference(known map[string]*corev1.Node, calico map[string]
 		}
 		other := j.of[of]
 		switch {
-		case known[of] == nil, other != nil && n.Spec.BGP == nil:
+		case j.known[of] == nil, other != nil && n.Spec.BGP == nil:
 			continue
 		case other != nil && other.Spec.BGP != nil:
 			twice = append(twice, name+" and "+other.Name)
-			if hasAddressOf(other, known[of]) {
+			if hasAddressOf(other, j.known[of]) {
 				continue
 			}
 		}
@@ -128,9 +129,9 @@ func (j *join) joinByReference(known map[string]*corev1.Node, calico map[string]
 }
 
 // joinBy joins those of whose names exactly one is a node that no other has, and gives the rest.
-func (j *join) joinBy(nodes []*libapiv3.Node, known map[string]*corev1.Node, namesOf func(*libapiv3.Node) []string) (rest []*libapiv3.Node) {
+func (j *join) joinBy(nodes []*libapiv3.Node, namesOf func(*libapiv3.Node) []string) (rest []*libapiv3.Node) {
 	for _, n := range nodes {
-		if names := namesOf(n); len(names) == 1 && known[names[0]] != nil && j.of[names[0]] == nil {
+		if names := namesOf(n); len(names) == 1 && j.known[names[0]] != nil && j.of[names[0]] == nil {
 			j.of[names[0]] = n
 		} else {
 			rest = append(rest, n)
@@ -174,23 +175,28 @@ func orchestrated(n *libapiv3.Node) string {
 	return ""
 }
 
-// calicoName is the name that Calico has for a node, "" where it has none.
+// calicoName is the name that Calico has for a node, "" where it has none. A node that Kubernetes does not know either has the same.
 func (j *join) calicoName(node string) string {
-	if j == nil {
-		return node
+	switch {
+	case j == nil:
+	case j.of[node] != nil:
+		return j.of[node].Name
+	case j.known[node] != nil:
+		return ""
 	}
-	if n := j.of[node]; n != nil {
-		return n.Name
-	}
-	return ""
+	return node
 }
 
-// kubeName is the opposite. What Calico calls a node that is not known is no name of a node.
+// kubeName is the opposite. Calico may have the name of a Kubernetes Node for something else.
 func (j *join) kubeName(node string) string {
-	if j == nil || node == "" {
-		return node
+	switch {
+	case j == nil:
+	case j.kube[node] != "":
+		return j.kube[node]
+	case j.known[node] != nil:
+		return node + " (of Calico)"
 	}
-	return cmp.Or(j.kube[node], node+" (of Calico)")
+	return node
 }
 
 // joinNow joins by what is known now; with the Kubernetes datastore it reads nothing.
