@@ -143,7 +143,7 @@ func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD st
 		if watches[kind].missing {
 			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(
 				"the API has no %s in group %s, and no CRDs of the other group: rrpool works on clusters whose network is Calico; "+
-					"install it, set DATASTORE_TYPE=etcdv3 and Calico's ETCD_* variables where Calico has an etcd of its own, or delete this object", kind, group.Group,
+					"install Calico, set DATASTORE_TYPE=etcdv3 and Calico's ETCD_* variables where Calico has an etcd of its own, or delete this object", kind, group.Group,
 			)}}
 		}
 	}
