@@ -32,7 +32,7 @@ rrpool migrate --yes
 // manager can go there again. In another order the same lines lose packets, and the probes see it.
 func TestBackByHand(t *testing.T) {
 	skipWalk(t)
-	blocks := blocksOf(t, backByHand, `ibmcloud ks worker-pool rm --cluster "$cluster" --worker-pool route-reflectors`)
+	blocks := blocksOf(t, backByHand, `ibmcloud ks worker-pool rm --cluster "$cluster" --worker-pool route-reflectors`, "calicoctl get bgpconfiguration default --output yaml")
 	ctx, s := site.ForTest(t, site.Options{MeshPassword: "s3cret", Bare: true})
 	before := bgpConfiguration(t, ctx, s)
 	pretendFelix(t)
@@ -121,7 +121,7 @@ func cordoned(t *testing.T, ctx context.Context, s *site.Site) []string { //noli
 func TestBackByHandWithoutBGPConfiguration(t *testing.T) {
 	skipWalk(t)
 	lab.SkipLong(t)
-	blocks := blocksOf(t, backByHand, `ibmcloud ks worker-pool rm --cluster "$cluster" --worker-pool route-reflectors`)
+	blocks := blocksOf(t, backByHand, `ibmcloud ks worker-pool rm --cluster "$cluster" --worker-pool route-reflectors`, "calicoctl get bgpconfiguration default --output yaml")
 	ctx, s := site.ForTest(t, site.Options{Bare: true})
 	require.Nil(t, bgpConfiguration(t, ctx, s))
 	pretendFelix(t)
