@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/test/controlplane"
 )
 
 // etcdOf is another client of Calico's etcd.
@@ -39,6 +42,16 @@ func (b *bench) calicoNodes(kube client.Client) {
 	if !apierrors.IsAlreadyExists(err) {
 		require.NoError(b.t, err)
 	}
+}
+
+// moveTo makes another etcd Calico's, for the rest of the test.
+func (b *bench) moveTo(etcd *controlplane.Etcd) {
+	b.t.Setenv(endpointsVariable, etcd.URL)
+	before := b.kube
+	b.calicoNodes(before.(both).Client)
+	b.t.Cleanup(func() { b.kube = before })
+	b.other = othersOf(b.t, b.plane)
+	b.Adapter = b.adapter()
 }
 
 // calicoNode creates the Calico Node of a Kubernetes Node, by what its annotations say.
@@ -99,7 +112,7 @@ func (c both) Create(ctx context.Context, o client.Object, opts ...client.Create
 	switch etcd, ok := c.of(o); {
 	case custom && raw.GetKind() == libapiv3.KindBlockAffinity:
 		spec := raw.Object["spec"].(map[string]any)
-		affinity := cmpText(spec["type"], "host")
+		affinity := cmp.Or(fmt.Sprint(spec["type"]), "host")
 		key := fmt.Sprintf("/calico/ipam/v2/%s/%s/ipv4/block/%s", affinity, spec["node"], strings.ReplaceAll(fmt.Sprint(spec["cidr"]), "/", "-"))
 		value, _ := json.Marshal(model.BlockAffinity{State: model.BlockAffinityState(fmt.Sprint(spec["state"])), Deleted: spec["deleted"] == "true"})
 		_, err := c.etcd.kv.Put(ctx, key, string(value))
@@ -108,13 +121,6 @@ func (c both) Create(ctx context.Context, o client.Object, opts ...client.Create
 		return etcd.Create(ctx, o)
 	}
 	return c.Client.Create(ctx, o, opts...)
-}
-
-func cmpText(value any, otherwise string) string {
-	if text := fmt.Sprint(value); text != "" {
-		return text
-	}
-	return otherwise
 }
 
 func (c both) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {

@@ -26,12 +26,7 @@ func TestEtcdThatIsRestoredIsListedAnew(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(etcd.Stop)
 	b := newBench(t)
-	t.Setenv(endpointsVariable, etcd.URL)
-	before := b.kube
-	b.calicoNodes(before.(both).Client)
-	t.Cleanup(func() { b.kube = before })
-	b.other = othersOf(t, b.plane)
-	b.Adapter = b.adapter()
+	b.moveTo(etcd)
 	b.node(five, nil)
 	config := apiv3.NewBGPConfiguration()
 	config.Name, config.Spec.NodeToNodeMeshEnabled = defaultConfig, ptr.To(false)
