@@ -113,9 +113,10 @@ fuzz: ## Run every fuzz target; TIME=30s for each, JOBS=2 at a time
 
 .PHONY: bench-reflector
 bench-reflector: SIZES ?= 100,500,1000,2000
-bench-reflector: packages assets ## Measure what one route reflector carries, on a real BIRD; SIZES=3000,5000 are other numbers of clients
+bench-reflector: PREFIXES ?= 0
+bench-reflector: packages assets ## Measure what one route reflector carries, on a real BIRD; SIZES=500 PREFIXES=5000: clients, and all their prefixes
 	@bird --version; grep -m 1 'model name' /proc/cpuinfo || uname -m; nproc; uname -sr; echo
-	@ulimit -Sn hard; go run ./test/bench --sizes '$(SIZES)'
+	@ulimit -Sn hard; go run ./test/bench --sizes '$(SIZES)' --prefixes '$(PREFIXES)'
 
 .PHONY: lint
 lint: ## Run golangci-lint

@@ -34,6 +34,7 @@ const (
 
 type clientSet struct {
 	clients  []*client
+	prefixes int           // of all clients together, each announces about as many
 	attempts chan struct{} // slots for connecting
 	ends     context.Context
 	end      context.CancelFunc
@@ -45,7 +46,7 @@ type clientSet struct {
 	last          error     // why an attempt or session ended
 }
 
-// client is a node: it connects, announces its block, and records the prefixes that it is sent. The clientSet's mu guards what is below conn.
+// client is a node: it connects, announces its blocks, and records the prefixes that it is sent. The clientSet's mu guards what is below conn.
 type client struct {
 	*clientSet
 	number int
@@ -54,15 +55,15 @@ type client struct {
 	ended  sync.WaitGroup
 
 	conn net.Conn // while the session is Established
-	have []bool   // by the number of the client whose prefix it is
+	have []bool   // by the number of the prefix
 	held int
 }
 
-func newClientSet(n int, silent func(number int) bool) *clientSet {
-	c := &clientSet{attempts: make(chan struct{}, attemptsAtOnce)}
+func newClientSet(n, prefixes int, silent func(number int) bool) *clientSet {
+	c := &clientSet{prefixes: prefixes, attempts: make(chan struct{}, attemptsAtOnce)}
 	c.ends, c.end = context.WithCancel(context.Background())
 	for i := range n {
-		c.clients = append(c.clients, &client{clientSet: c, number: i, silent: silent(i), have: make([]bool, n)})
+		c.clients = append(c.clients, &client{clientSet: c, number: i, silent: silent(i), have: make([]bool, prefixes)})
 	}
 	return c
 }
@@ -112,7 +113,18 @@ func (c *clientSet) keepAlive(context.Context) {
 func (c *clientSet) converged() (all bool, routes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !slices.ContainsFunc(c.clients, func(each *client) bool { return each.held < len(c.clients)-1 }), c.routes
+	return !slices.ContainsFunc(c.clients, (*client).lacks), c.routes
+}
+
+// lacks reports whether a prefix of another client is missing.
+func (c *client) lacks() bool { return c.held < c.prefixes-len(c.own()) }
+
+// own are the numbers of the prefixes that a client announces.
+func (c *client) own() (numbers []int) {
+	for i := c.number; i < c.prefixes; i += len(c.clients) {
+		numbers = append(numbers, i)
+	}
+	return numbers
 }
 
 func (c *client) launch(restarted bool) {
@@ -127,7 +139,7 @@ func (c *client) launch(restarted bool) {
 			if c.conn != nil && ctx.Err() == nil {
 				c.lost++
 			}
-			c.conn, c.have, c.held, c.last = nil, make([]bool, len(c.clients)), 0, err
+			c.conn, c.have, c.held, c.last = nil, make([]bool, c.prefixes), 0, err
 			c.mu.Unlock()
 			select {
 			case <-ctx.Done():
@@ -147,8 +159,10 @@ func (c *client) session(ctx context.Context, restarted bool) error {
 	// A stopped client closes without a NOTIFICATION, as when its BIRD is killed: BIRD keeps its routes for the restart time.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	hello := append([]byte{}, keepalive...)
-	if !c.silent {
-		hello = append(hello, announce(block(c.number), clientAddress(c.number))...)
+	for _, i := range c.own() {
+		if !c.silent {
+			hello = append(hello, announce(block(i), clientAddress(c.number))...)
+		}
 	}
 	if _, err := conn.Write(append(hello, endOfRIB...)); err != nil {
 		return fmt.Errorf("greeting: %w", err)
@@ -229,8 +243,8 @@ func (c *client) learn(body []byte) error {
 	defer c.mu.Unlock()
 	note := func(list []byte, has bool) error {
 		return each(list, func(prefix netip.Prefix) error {
-			from, err := owner(prefix)
-			if err != nil || from >= len(c.clients) || from == c.number {
+			from, err := numberOf(prefix)
+			if err != nil || from >= c.prefixes || from%len(c.clients) == c.number {
 				return errors.Join(err, fmt.Errorf("%s is not another client's", prefix))
 			}
 			if has {
@@ -252,7 +266,7 @@ func (c *client) learn(body []byte) error {
 func (c *clientSet) lacking() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	have := slices.DeleteFunc(slices.Clone(c.clients), func(each *client) bool { return each.held < len(c.clients)-1 })
+	have := slices.DeleteFunc(slices.Clone(c.clients), (*client).lacks)
 	return fmt.Sprintf("%d of %d clients have every prefix (last error: %v)", len(have), len(c.clients), c.last)
 }
 
@@ -279,8 +293,8 @@ const (
 	blockBits = 26
 	// firstClient leaves the beginning of the node network to the reflector.
 	firstClient = 256
-	// mostClients is how many fit into the networks.
-	mostClients = 1 << (blockBits - 12)
+	// mostBlocks is how many fit into the network of pods.
+	mostBlocks = 1 << (blockBits - 12)
 )
 
 var (
@@ -297,13 +311,13 @@ var (
 
 func clientAddress(number int) netip.Addr { return lab.Nth(nodeNetwork.Addr(), firstClient+number) }
 
-// block is what a client announces.
+// block is one of the prefixes that clients announce.
 func block(number int) netip.Prefix {
 	return netip.PrefixFrom(lab.Nth(podNetwork.Addr(), number<<(32-blockBits)), blockBits)
 }
 
-// owner is the number of the client that announces the block.
-func owner(prefix netip.Prefix) (int, error) {
+// numberOf is the number of a block.
+func numberOf(prefix netip.Prefix) (int, error) {
 	if prefix.Bits() != blockBits || !podNetwork.Contains(prefix.Addr()) {
 		return 0, fmt.Errorf("no client announces %s", prefix)
 	}

@@ -3,12 +3,12 @@
 // Command bench measures what one route reflector can carry: it loads one real BIRD with more and more synthetic clients, and shows how
 // convergence, CPU time and memory grow.
 //
-//	bench [--sizes 100,500,1000,2000]
+//	bench [--sizes 100,500,1000,2000] [--prefixes 5000]
 //
 // BIRD is configured by Calico's own confd from Calico's own templates, as the route reflector of a cluster in the topology Single, and
 // started as calico-node starts it. What differs: there is no kernel protocol, so routes are not written into a kernel (N writes beside N²
-// routes sent), and the clients are no BIRDs: they say in their OPEN what a BIRD on a Calico node says, announce one block of addresses
-// each, and read everything. All are addresses of one loopback.
+// routes sent), and the clients are no BIRDs: they say in their OPEN what a BIRD on a Calico node says, announce blocks of
+// addresses, and read everything. All are addresses of one loopback.
 package main
 
 import (
@@ -33,9 +33,10 @@ const timeout = 15 * time.Minute
 
 func main() {
 	sizes := pflag.IntSlice("sizes", []int{100, 500, 1000, 2000}, "how many clients, separated by commas")
+	prefixes := pflag.Int("prefixes", 0, "how many prefixes all clients announce together; 0: each announces one")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *sizes)
+	err := run(ctx, *sizes, *prefixes)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -44,9 +45,12 @@ func main() {
 }
 
 // run measures each size, on a new BIRD, and prints a line of the table of docs/capacity.md for each.
-func run(ctx context.Context, sizes []int) error {
-	if i := slices.IndexFunc(sizes, func(n int) bool { return n < 2 || n > mostClients }); i >= 0 {
-		return fmt.Errorf("--sizes: %d is not from 2 to %d", sizes[i], mostClients)
+func run(ctx context.Context, sizes []int, prefixes int) error {
+	if i := slices.IndexFunc(sizes, func(n int) bool { return n < 2 || n > mostBlocks }); i >= 0 {
+		return fmt.Errorf("--sizes: %d is not from 2 to %d", sizes[i], mostBlocks)
+	}
+	if prefixes != 0 && (prefixes < slices.Max(sizes) || prefixes > mostBlocks) {
+		return fmt.Errorf("--prefixes: %d is not from the largest of --sizes to %d", prefixes, mostBlocks)
 	}
 	if err := lab.Isolate(ctx, os.Stderr); err != nil {
 		return err
@@ -61,7 +65,7 @@ func run(ctx context.Context, sizes []int) error {
 		"| all at once: converged | BIRD CPU | one of them: converged | BIRD CPU | routes sent |")
 	for _, size := range sizes {
 		one, cancel := context.WithTimeout(ctx, timeout)
-		r, err := measure(one, size, func(int) bool { return false }, dir)
+		r, err := measure(one, size, cmp.Or(prefixes, size), func(int) bool { return false }, dir)
 		cancel()
 		if err != nil {
 			return err
@@ -86,7 +90,8 @@ func digits(d time.Duration) time.Duration {
 const returns = 5
 
 type result struct {
-	Clients int
+	Clients  int
+	prefixes int
 	// Restart is the worst case: BIRD has just started, and all clients connect at the same moment.
 	Restart figures
 	// Sessions is when, in the restart, the last session was Established.
@@ -112,10 +117,10 @@ type figures struct {
 	RoutesSent int64
 }
 
-// measure loads a BIRD with 2 to mostClients clients, until ctx ends at most: that the clients have not converged by then is an error
+// measure loads a BIRD with clients that announce prefixes, at least one each and mostBlocks together, until ctx ends at most: that the clients have not converged by then is an error
 // which names what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
-func measure(ctx context.Context, clients int, silent func(number int) bool, dir string) (result, error) {
-	r := result{Clients: clients}
+func measure(ctx context.Context, clients, prefixes int, silent func(number int) bool, dir string) (result, error) {
+	r := result{Clients: clients, prefixes: prefixes}
 	if err := r.measure(ctx, silent, dir); err != nil {
 		return result{}, fmt.Errorf("measuring %d clients: %w", clients, err)
 	}
@@ -135,7 +140,7 @@ func (r *result) measure(ctx context.Context, silent func(number int) bool, dir 
 		return err
 	}
 	defer daemon.Kill()
-	c := newClientSet(r.Clients, silent)
+	c := newClientSet(r.Clients, r.prefixes, silent)
 	defer c.close()
 	if err := r.restart(ctx, daemon, c); err != nil {
 		return fmt.Errorf("while BIRD comes up with all clients waiting: %w", err)
