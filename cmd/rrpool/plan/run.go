@@ -87,6 +87,7 @@ func (e *environment) reconcile(ctx context.Context) error {
 		return fmt.Errorf("in the model the manager is not done after %d reconciliations; it is at step %s: please report it (rrpool report)", mostReconciles, scope.Step.Name)
 	}
 	e.plan.final, e.object.Status = scope, scope.Status
+	e.plan.settle = max(e.plan.settle, scope.Step.Settle)
 	if scope.Step.Problem != nil && len(scope.Step.Actions) == 0 {
 		e.plan.Problem = scope.Step.Problem
 		return nil

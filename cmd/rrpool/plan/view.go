@@ -55,8 +55,9 @@ type Plan struct {
 	Next        string   `json:"next,omitempty"`
 
 	in Input
-	// final is the last reconcile.
-	final pool.Scope
+	// final is the last reconcile, settle the longest that it allows routes.
+	final  pool.Scope
+	settle time.Duration
 }
 
 // Step is one step of the manager, until the next one begins.
@@ -198,6 +199,7 @@ func (p *Plan) note() {
 		note(cost.Monthly == "", "Cost: "+cost.Source+".")
 	}
 	note(len(p.Steps) > 0, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
+	note(p.settle > 0, fmt.Sprintf("Sessions count as settled %s after the last is Established: a reflector may take that long to send its routes.", p.settle))
 	note(iks && p.LastsSeconds > int(DeployTime.Seconds()), fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
 }
 

@@ -21,8 +21,8 @@ type gate struct {
 	refresh []string
 	// again is the shortest wait after which looking makes sense.
 	again time.Duration
-	// least is how long the sessions must have been Established.
-	least time.Duration
+	// least is how long the sessions must have been Established, settle how long their routes may take.
+	least, settle time.Duration
 	// watch and proven are the step's, whether it waits for the gate or has passed it.
 	watch  []plan.StatusRequest
 	proven []string
@@ -61,7 +61,7 @@ func (g *gate) step(name, reason string) *Step {
 	slices.Sort(g.waiting)
 	s := &Step{
 		Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: sooner(poll, g.again), Watch: g.watch,
-		Proven: g.proven, Awaits: AwaitsSessions, Timeout: g.least,
+		Proven: g.proven, Awaits: AwaitsSessions, Timeout: g.least, Settle: g.settle,
 	}
 	for _, n := range g.refresh {
 		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
@@ -130,7 +130,7 @@ func (v *view) lastReady(rs []plan.Node) time.Time {
 
 // timerGate waits a fixed time after since, and after a node has come, where sessions cannot be seen.
 func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
-	wait := max(timerWait+3*v.settle, least)
+	wait := max(timerWait+v.settle, least)
 	if left := since.Add(wait).Sub(v.now); left > 0 {
 		g.wait("%s to have passed since the last change, as not all sessions can be seen", wait)
 		g.in(left)
@@ -156,7 +156,7 @@ func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, least time.Du
 				g.wait("%s to drop its mesh session with %s", r.Name, s.Peer)
 			}
 		}
-		return v.settled(v.sessionsUp(g, st, r, peers, isPeer), least)
+		return v.settled(v.sessionsUp(g, st, r, peers, isPeer), len(peers), least)
 	})
 }
 
@@ -223,14 +223,15 @@ func (v *view) sessionsUp(
 	return since
 }
 
-// settled is when sessions that are up since then have exchanged their routes. Each waits as
-// long as one BIRD takes for all that came up as late or later: one of a node that has just
-// come waits for itself, and holds nothing else back. Most must have been up for the least time.
-func (v *view) settled(since []time.Time, least time.Duration) time.Time {
+// settled is when sessions that are up since then, of so many that a reflector has, have exchanged their routes. Each
+// waits as long as BIRD takes for all that came up as late or later: one of a node that has just come waits for
+// itself, and holds nothing else back. Most must have been up for the least time.
+func (v *view) settled(since []time.Time, of int, least time.Duration) time.Time {
 	slices.SortFunc(since, func(a, b time.Time) int { return b.Compare(a) })
 	var last time.Time
 	for i, up := range since {
-		wait := settleTime(0) + v.settle - settleTime(max(0, len(v.clients)-i-1))
+		earlier := float64(max(of-i-1, 0)) / float64(max(of, 1))
+		wait := settleTime(0) + time.Duration((1-earlier*earlier)*float64(v.settle-settleTime(0)))
 		if i >= len(since)/2 {
 			wait = max(wait, least)
 		}
@@ -250,6 +251,7 @@ func sessionName(a, b plan.Node) string {
 // prove demands a report that was received not before after, is fresh, and whose sessions have settled by now.
 func (v *view) prove(g *gate, st plan.Status, settled, after time.Time) {
 	closed := len(g.waiting)
+	g.settle = v.settle
 	defer func() { g.proofs += len(g.waiting) - closed }()
 	switch {
 	case after.After(v.now):
@@ -258,7 +260,7 @@ func (v *view) prove(g *gate, st plan.Status, settled, after time.Time) {
 		g.wait("a fresh status report from %s", st.Node)
 		g.refresh = append(g.refresh, st.Node)
 	case settled.After(v.now):
-		g.wait("the sessions of %s to settle", st.Node)
+		g.wait("the sessions of %s to settle (%s)", st.Node, v.settle)
 		g.in(settled.Sub(v.now))
 	}
 }

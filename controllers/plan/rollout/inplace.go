@@ -152,7 +152,7 @@ func (v *view) othersCarry(x plan.Node) *gate {
 	rs := v.carriers(x)
 	for _, r := range rs {
 		v.inReport(g, r.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
-			return v.settled(v.sessionsUp(g, st, r, []plan.Node{x}, isPeer), 0)
+			return v.settled(v.sessionsUp(g, st, r, []plan.Node{x}, isPeer), len(v.clients), 0)
 		})
 	}
 	if len(rs) == 0 {

@@ -96,7 +96,7 @@ func (v *view) limit(s *Step) {
 	case s.Awaits == "", v.d.SessionTimeout <= 0, v.d.Timer && s.Awaits == AwaitsSessions:
 		s.Timeout = 0
 	default:
-		s.Timeout += v.d.SessionTimeout
+		s.Timeout += v.d.SessionTimeout + max(s.Settle-settleTime(0), 0) // what large clusters need more
 	}
 }
 

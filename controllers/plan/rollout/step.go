@@ -115,6 +115,8 @@ type Step struct {
 	// Awaits is what kind of thing WaitingFor names. When that takes longer than Timeout, it is a problem; 0: never.
 	Awaits  Awaited
 	Timeout time.Duration
+	// Settle is how long the routes of sessions may take where the step looks at sessions, else 0.
+	Settle time.Duration
 	// Watch is the set of node statuses that this step needs.
 	Watch []plan.StatusRequest
 	// Problem is set when rrpool refuses or is stuck; nothing is removed then.

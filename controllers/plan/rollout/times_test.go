@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -128,4 +129,34 @@ func (w *world) setClock(ahead time.Duration) {
 	}
 	w.ahead, w.nextLook = ahead, w.now
 	w.clockSet = w.clock()
+}
+
+// The routes that a reflector sends decide how long they may take: it sends all blocks to every node that it serves.
+func TestHowLongRoutesMayTake(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind       v1alpha1.TopologyType
+		reflectors int
+		blocks     int // of each node
+		want       time.Duration
+	}{
+		"few":                    {v1alpha1.TopologySingle, 3, 2, 5 * time.Second},
+		"12 nodes, 300,000":      {v1alpha1.TopologySingle, 3, 25_000, 29 * time.Second},
+		"12 nodes, 600,000":      {v1alpha1.TopologySingle, 3, 50_000, 53 * time.Second},
+		"each serves some nodes": {v1alpha1.TopologyQuorum, 6, 25_000, 36 * time.Second},
+		"tiers":                  {v1alpha1.TopologyHierarchy, 6, 25_000, 68 * time.Second},
+		"every path is sent":     {v1alpha1.TopologyMultiCluster, 3, 25_000, 61 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := arrangedAs(t, newWorld(1, 12, 3), tc.kind, 2, tc.reflectors)
+			disturbances["mesh switched on"](w, 0)
+			o := w.until(t, "DisableMesh")
+			for i := range o.Nodes {
+				o.Nodes[i].Blocks = slices.Repeat(o.Nodes[i].Blocks, tc.blocks)
+			}
+			delete(o.Statuses, w.reflectors()[0].Name)
+			s := w.next(o)
+			require.Equal(t, tc.want, s.Settle, s.WaitingFor)
+			require.Equal(t, w.d.SessionTimeout+tc.want-5*time.Second, s.Timeout)
+		})
+	}
 }

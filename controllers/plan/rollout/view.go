@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -78,17 +79,17 @@ func newView(o Observed, d Desired, now time.Time) *view {
 		v.d.ClusterID = v.groupID()
 		v.chooseInPlace()
 	}
-	v.settle = settleTime(len(v.clients))
-	v.quiet = 10*time.Second + v.settle
 	for _, n := range v.current {
 		if !n.Ready {
 			v.passed(n.ReadyChanged, d.NotReadyGrace)
 		}
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
+	v.settling(len(v.clients) * len(v.clients))
 	switch {
 	case v.needsSlots():
 		v.arrange()
+		v.settling(max(routesSent(v.present()), routesSent(v.goal())))
 	case !d.Dedicated:
 		v.peers = topology.InPlace(d.RoleLabel, v.session(), v.groupPeerings(), len(v.group()) == 0)
 	}
@@ -131,12 +132,37 @@ func (v *view) passed(since time.Time, long time.Duration) bool {
 	return left <= 0
 }
 
-// settleTime grows as the measured convergence of one BIRD does (docs/capacity.md), with
-// the square of the clients: 5 s for a small cluster, 11 s at 1,000, 31 s at 2,000, and
-// 171 s at 5,000.
-func settleTime(clients int) time.Duration {
-	hundreds := clients / 100
-	return 5*time.Second + time.Duration(hundreds*hundreds)*time.Second/15
+// settling sets the times that depend on how many routes a reflector sends that comes up, counted as if each client announced one block.
+func (v *view) settling(routes int) {
+	blocks := 0
+	for _, n := range v.clients {
+		blocks += max(len(n.Blocks), 1)
+	}
+	v.settle = settleTime(routes * blocks / max(len(v.clients), 1))
+	v.quiet = 10*time.Second + v.settle
+}
+
+// routesSent is the most that a reflector of this network sends to its clients, where each node announces one block.
+// The paths that a client holds come from its reflectors in equal parts.
+func routesSent(network *simulate.Network) int {
+	most := 0
+	for _, from := range network.Classes() {
+		sent := 0
+		for _, to := range network.Classes() {
+			client := to.Nodes[0]
+			if from.Reflects && !to.Reflects && network.Connected(from.Nodes[0], client) {
+				sent += len(to.Nodes) * int(min(network.RIB(client).Paths, 1<<24)) / network.Sessions(client)
+			}
+		}
+		most = max(most, sent)
+	}
+	return most
+}
+
+// settleTime is how long BIRD may take to send so many routes. Measured (docs/capacity.md): up to 7 s per million on a busy machine, 2.5 s
+// where nothing else runs, whatever the numbers of clients and prefixes are.
+func settleTime(routes int) time.Duration {
+	return (5*time.Second + time.Duration(routes)*time.Second/150_000).Round(time.Second)
 }
 
 // usable nodes speak BGP and are expected to have sessions.
