@@ -142,7 +142,7 @@ func TestHowLongRoutesMayTake(t *testing.T) {
 		"few":                    {v1alpha1.TopologySingle, 3, 2, 5 * time.Second},
 		"12 nodes, 300,000":      {v1alpha1.TopologySingle, 3, 25_000, 29 * time.Second},
 		"12 nodes, 600,000":      {v1alpha1.TopologySingle, 3, 50_000, 53 * time.Second},
-		"each serves some nodes": {v1alpha1.TopologyQuorum, 6, 25_000, 36 * time.Second},
+		"each serves some nodes": {v1alpha1.TopologyQuorum, 6, 25_000, 35 * time.Second},
 		"tiers":                  {v1alpha1.TopologyHierarchy, 6, 25_000, 68 * time.Second},
 		"every path is sent":     {v1alpha1.TopologyMultiCluster, 3, 25_000, 61 * time.Second},
 	} {

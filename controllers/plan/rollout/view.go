@@ -145,18 +145,21 @@ func (v *view) settling(routes int) {
 // routesSent is the most that a reflector of this network sends to its clients, where each node announces one block.
 // The paths that a client holds come from its reflectors in equal parts.
 func routesSent(network *simulate.Network) int {
-	most := 0
-	for _, from := range network.Classes() {
-		sent := 0
-		for _, to := range network.Classes() {
-			client := to.Nodes[0]
-			if from.Reflects && !to.Reflects && network.Connected(from.Nodes[0], client) {
-				sent += len(to.Nodes) * int(min(network.RIB(client).Paths, 1<<24)) / network.Sessions(client)
+	classes := network.Classes()
+	sent := make([]int, len(classes))
+	for _, to := range classes {
+		client := to.Nodes[0]
+		if to.Reflects || network.Sessions(client) == 0 {
+			continue
+		}
+		each := int(min(network.RIB(client).Paths, 1<<24)) / network.Sessions(client)
+		for i, from := range classes {
+			if from.Reflects && network.Connected(from.Nodes[0], client) {
+				sent[i] += len(to.Nodes) * each
 			}
 		}
-		most = max(most, sent)
 	}
-	return most
+	return slices.Max(append(sent, 0))
 }
 
 // settleTime is how long BIRD may take to send so many routes. Measured (docs/capacity.md): up to 7 s per million on a busy machine, 2.5 s

@@ -165,7 +165,16 @@ func (n *Network) Senders(from, to string) []string {
 
 // RIB counts the paths that a node holds to all prefixes of others, one prefix a node.
 func (n *Network) RIB(node string) Count {
-	_, all := n.Held(node, func(string) bool { return true })
+	class, all := n.find(node), Count{}
+	for origin, c := range n.classes {
+		others := len(c.Nodes)
+		if origin == class {
+			others--
+		}
+		if class >= 0 && others > 0 {
+			all = all.plus(n.count(origin)[class].times(others))
+		}
+	}
 	return all
 }
 
