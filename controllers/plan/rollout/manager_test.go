@@ -35,17 +35,7 @@ func (w *world) observe() rollout.Observed {
 	for name, st := range w.reports {
 		o.Statuses[name] = *st
 	}
-	for i := range w.crowd {
-		// A client that has been there for long.
-		ip := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})
-		n := w.clients()[0].Node
-		n.Name, n.UID, n.Addresses, n.Blocks = fmt.Sprintf("crowd-%04d", i), fmt.Sprint("crowd-", i), []netip.Addr{ip}, nil
-		o.Nodes = append(o.Nodes, n)
-		for name, st := range o.Statuses {
-			st.Sessions = append(slices.Clip(st.Sessions), plan.Session{Peer: ip, Kind: plan.SessionNode, Established: true})
-			o.Statuses[name] = st
-		}
-	}
+	w.addCrowd(&o)
 	if pool := w.pool; !w.cloudSilent {
 		pool.Workers = slices.Clone(pool.Workers)
 		o.Pool = &pool
@@ -53,6 +43,25 @@ func (w *world) observe() rollout.Observed {
 	o.ClockSet = w.clockSet
 	w.times.Correct(&o.Cluster, w.clock())
 	return o
+}
+
+// addCrowd adds clients that have been there for long, each with the sessions of one of the others.
+func (w *world) addCrowd(o *rollout.Observed) {
+	like := map[netip.Addr][]netip.Addr{}
+	for i := range w.crowd {
+		ip, n := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), w.clients()[i%len(w.clients())].Node
+		like[n.Addresses[0]] = append(like[n.Addresses[0]], ip)
+		n.Name, n.UID, n.Addresses, n.Blocks = fmt.Sprintf("crowd-%05d", i), fmt.Sprint("crowd-", i), []netip.Addr{ip}, nil
+		o.Nodes = append(o.Nodes, n)
+	}
+	for name, st := range o.Statuses {
+		for _, s := range slices.Clip(st.Sessions) {
+			for _, ip := range like[s.Peer] {
+				st.Sessions = append(st.Sessions, plan.Session{Peer: ip, Kind: s.Kind, Established: true})
+			}
+		}
+		o.Statuses[name] = st
+	}
 }
 
 // manage runs one reconcile if one is due. limit bounds how many of the step's
