@@ -159,9 +159,12 @@ func (n Node) CordonedByOthers() bool { return n.Cordoned && !n.CordonedByUs }
 
 // Common gives the addresses of b in the families that a has too.
 func Common(a, b Node) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(b.Addresses), func(addr netip.Addr) bool {
-		return !slices.ContainsFunc(a.Addresses, func(x netip.Addr) bool { return x.Is4() == addr.Is4() })
-	})
+	return slices.DeleteFunc(slices.Clone(b.Addresses), func(addr netip.Addr) bool { return !a.HasFamily(addr) })
+}
+
+// HasFamily reports whether the node has an address of the same family as this one.
+func (n Node) HasFamily(as netip.Addr) bool {
+	return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == as.Is4() })
 }
 
 // LacksTaint reports whether the node's taints were read and this one, written as they are, is not among them.

@@ -21,8 +21,6 @@ type arrangement struct {
 	now, then *simulate.Network
 	// owners of address blocks, by prefix.
 	owners map[netip.Prefix]string
-	// dependants of reflectors by name, as far as they were asked for.
-	dependants map[string][]plan.Node
 }
 
 // arranged reports whether reflectors have slots that differ.
@@ -53,7 +51,7 @@ func (v *view) arrange() {
 	if v.d.Mode == v1alpha1.ModeRouteReflector {
 		layout = topology.Arrange(v.d.Topology.Standing(v.Nodes, v.Peers), v.session(), v.workloads(), v.wanted, v.d.Pool.Zones, v.d.Pool.SizePerZone)
 	}
-	a := &arrangement{Layout: layout, slots: map[string]topology.Slot{}, owners: map[netip.Prefix]string{}, dependants: map[string][]plan.Node{}}
+	a := &arrangement{Layout: layout, slots: map[string]topology.Slot{}, owners: map[netip.Prefix]string{}}
 	for _, s := range layout.Slots {
 		if s.Node != "" {
 			a.slots[s.Node] = s

@@ -3,11 +3,8 @@ package rollout
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -118,22 +115,25 @@ func (v *view) period(step string) time.Duration {
 
 // reflector sums up one reflector's sessions with Ready nodes.
 func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
-	r := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}
-	up := sets.Set[netip.Addr]{}
+	r, seen := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}, &report{}
 	if !v.outlived(n) {
-		up, r.Serving = established(v.Statuses[n.Name], isPeer), named(serving, n)
+		seen, r.Serving = v.report(n.Name), named(serving, n)
 	}
-	for _, p := range v.peersOf(v.present(), n, slices.Concat(v.clients, others(v.current, n))) {
-		if !usable(p) {
-			continue
-		}
+	peers := v.dependantsOf(n.Name)
+	if !v.arranged() {
+		peers = slices.Concat(peers, v.members(filter(others(v.current, n), usable)))
+	}
+	for _, p := range peers {
 		missing := r.Expected - r.Established
-		for _, a := range plan.Common(n, p) {
+		for i, a := range p.Addresses {
+			if !n.HasFamily(a) {
+				continue
+			}
 			r.Expected++
 			switch {
-			case up.Has(a):
+			case seen.has(p.numbers[i]):
 				r.Established++
-			case !named(v.current, p) || named(serving, p):
+			case !named(v.current, *p.Node) || named(serving, *p.Node):
 				r.Lacking++
 			}
 		}
@@ -161,14 +161,14 @@ func (v *view) serves(n plan.Node) bool {
 	if !usable(n) || !hasRole(n) || v.deniedBy(n) || v.severed(n) {
 		return false
 	}
-	st, ok := v.Statuses[n.Name]
+	_, ok := v.Statuses[n.Name]
 	switch {
 	case v.unanswered(n, silence):
 		return false
 	case !ok || v.d.Timer:
 		return true
 	}
-	return v.hasMost(st)
+	return v.hasMost(n.Name)
 }
 
 // severed: the reflector has lost all those with other cluster IDs that it is joined with, for longer than sessions
@@ -179,8 +179,7 @@ func (v *view) severed(n plan.Node) bool {
 		return false
 	}
 	joined := v.peersOf(v.arrangement.now, n, filter(v.current, func(o plan.Node) bool { return o.ClusterID != n.ClusterID }))
-	up := established(st, isPeer)
-	if len(joined) == 0 || slices.ContainsFunc(joined, func(o plan.Node) bool { return up.HasAny(o.Addresses...) }) {
+	if len(joined) == 0 || slices.ContainsFunc(v.members(joined), v.report(n.Name).isUp) {
 		return false
 	}
 	last := v.lastReady(append(joined, n))
@@ -194,19 +193,23 @@ func (v *view) severed(n plan.Node) bool {
 
 // hasMost: the report shows sessions with most clients, and of a spine with most of the reflectors below it. One
 // that has just joined the cluster, or come back, cannot be missed yet.
-func (v *view) hasMost(st plan.Status) bool {
-	up, served, clients := established(st, isPeer), 0, 0
-	for _, c := range v.dependants(st.Node) {
+func (v *view) hasMost(name string) bool {
+	if most, known := v.most[name]; known {
+		return most
+	}
+	r, served, clients := v.report(name), 0, 0
+	for _, c := range v.dependantsOf(name) {
 		switch {
-		case v.mislabelled(c):
-		case up.HasAny(c.Addresses...):
+		case v.mislabelled(*c.Node):
+		case r.isUp(c):
 			served++
 			clients++
 		case v.now.Sub(latest(c.RoleSince, c.Created, c.ReadyChanged)) >= timerWait:
 			clients++
 		}
 	}
-	return clients == 0 || 2*served > clients
+	v.most[name] = clients == 0 || 2*served > clients
+	return v.most[name]
 }
 
 // mislabelled: an in-place node has got our label from others, chosen already or not.
@@ -215,33 +218,41 @@ func (v *view) mislabelled(n plan.Node) bool {
 	return !v.d.Dedicated && n.RoleLabel && n.ClusterID == "" && !n.Marked
 }
 
-// dependants are the nodes that a reflector is there for: its clients, and where each serves some nodes only the
+// dependantsOf are the nodes that a reflector is there for: its clients, and where each serves some nodes only the
 // reflectors that it joins. A rack may have a single client, whose calico-node restarts.
-func (v *view) dependants(name string) []plan.Node {
+func (v *view) dependantsOf(name string) []member {
 	if !v.arranged() {
-		return v.clients
+		name = ""
 	}
-	out, known := v.arrangement.dependants[name]
-	if !known {
-		out = v.peersOf(v.arrangement.now, plan.Node{Name: name}, slices.Concat(v.clients, filter(v.current, usable)))
-		v.arrangement.dependants[name] = out
+	out, known := v.dependants[name]
+	switch {
+	case known:
+	case name != "":
+		class := v.arrangement.now.ClassOf(name)
+		out = filter(v.dependantsOf(""), func(m member) bool { return m.Name != name && v.arrangement.now.Linked(class, m.class) })
+	case v.arranged():
+		out = v.members(slices.Concat(v.clients, filter(v.current, usable)))
+		for i := range out {
+			out[i].class = v.arrangement.now.ClassOf(out[i].Name)
+		}
+	default:
+		out = v.members(v.clients)
 	}
+	v.dependants[name] = out
 	return out
 }
 
 // deniedBy: another reflector reports its session with n as down for longer than sessions take to start. One that
 // has lost most of its own, or whose calico-node has just restarted, cannot tell.
 func (v *view) deniedBy(n plan.Node) bool {
-	for _, h := range others(v.current, n) {
-		if !usable(h) || v.now.Sub(latest(h.CalicoNode.Since, v.lastReady([]plan.Node{n, h}))) < timerWait {
+	for _, h := range v.current {
+		if h.Name == n.Name || !usable(h) || v.now.Sub(latest(h.CalicoNode.Since, v.lastReady([]plan.Node{n, h}))) < timerWait {
 			continue
 		}
-		st := v.Statuses[h.Name]
-		down := slices.ContainsFunc(st.Sessions, func(s plan.Session) bool {
-			return !s.Established && isPeer(s.Kind) && slices.Contains(n.Addresses, s.Peer) &&
-				!s.Since.IsZero() && s.Since.After(v.Statuses[n.Name].Updated)
+		down := slices.ContainsFunc(v.report(h.Name).down, func(s *plan.Session) bool {
+			return slices.Contains(n.Addresses, s.Peer) && !s.Since.IsZero() && s.Since.After(v.Statuses[n.Name].Updated)
 		})
-		if down && v.hasMost(st) {
+		if down && v.hasMost(h.Name) {
 			return true
 		}
 	}

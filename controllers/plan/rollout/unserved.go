@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -32,10 +30,11 @@ func (v *view) findUnserved() {
 		return
 	}
 	v.unserved = []string{}
-	up, down := v.seenByReflectors()
+	reports, down := v.seenByReflectors()
 	for _, c := range v.clients {
 		i := slices.IndexFunc(c.Addresses, func(a netip.Addr) bool {
-			return !up.Has(a) && slices.ContainsFunc(reflectors, func(r plan.Node) bool { return slices.Contains(plan.Common(r, c), a) })
+			unseen := !slices.ContainsFunc(reports, func(r *report) bool { return r.has(v.numbers[a]) })
+			return unseen && slices.ContainsFunc(reflectors, func(r plan.Node) bool { return r.HasFamily(a) })
 		})
 		if i < 0 {
 			continue
@@ -51,22 +50,17 @@ func (v *view) findUnserved() {
 	}
 }
 
-// seenByReflectors are the addresses that reflectors have a session with, and since when the others have none.
-func (v *view) seenByReflectors() (up sets.Set[netip.Addr], down map[netip.Addr]time.Time) {
-	up, down = sets.Set[netip.Addr]{}, map[netip.Addr]time.Time{}
+// seenByReflectors are their reports, and since when each address lacks a session with one.
+func (v *view) seenByReflectors() (reports []*report, down map[netip.Addr]time.Time) {
+	down = map[netip.Addr]time.Time{}
 	for _, r := range v.witnesses() {
-		st := v.Statuses[r.Name]
-		for _, s := range st.Sessions {
-			switch {
-			case !isPeer(s.Kind):
-			case s.Established:
-				up.Insert(s.Peer)
-			default:
-				down[s.Peer] = latest(down[s.Peer], cmp.Or(s.Since, v.reportedAt(st)))
-			}
+		seen := v.report(r.Name)
+		reports = append(reports, seen)
+		for _, s := range seen.down {
+			down[s.Peer] = latest(down[s.Peer], cmp.Or(s.Since, v.reportedAt(v.Statuses[r.Name])))
 		}
 	}
-	return up, down
+	return reports, down
 }
 
 // judge goes by the client's own report, which may be younger than those of the reflectors:

@@ -41,6 +41,11 @@ type view struct {
 	unready []plan.Node
 	// clientAddrs are the addresses of all clients.
 	clientAddrs sets.Set[netip.Addr]
+	// numbers of addresses, and what was asked for so far, by node: reports, dependants, and whether it has most of its sessions.
+	numbers    map[netip.Addr]int32
+	reports    map[string]*report
+	dependants map[string][]member
+	most       map[string]bool
 	// current have the role, or what is left of it, by our doing.
 	current []plan.Node
 	// wanted are the nodes of the pool that should reflect; absent should too and are
@@ -69,7 +74,8 @@ type view struct {
 }
 
 func newView(o Observed, d Desired, now time.Time) *view {
-	v := &view{Observed: o, d: d, now: now, clientAddrs: sets.Set[netip.Addr]{}}
+	v := &view{Observed: o, d: d, now: now, clientAddrs: sets.Set[netip.Addr]{}, numbers: number(o.Nodes)}
+	v.reports, v.dependants, v.most = map[string]*report{}, map[string][]member{}, map[string]bool{}
 	v.sortOut(o.Nodes)
 	v.total = d.Pool.SizePerZone * v.zones()
 	v.pool = v.poolNow()
@@ -99,6 +105,7 @@ func newView(o Observed, d Desired, now time.Time) *view {
 
 // sortOut puts each node where it belongs.
 func (v *view) sortOut(nodes []plan.Node) {
+	v.clients = make([]plan.Node, 0, len(nodes))
 	for _, n := range nodes {
 		switch {
 		case n.HoldsRole():
@@ -222,13 +229,15 @@ func (v *view) session() topology.Session {
 // lastWrite is when we last changed what nodes render for reflector sessions.
 func (v *view) lastWrite() time.Time {
 	last := v.ClockSet
-	for _, p := range v.Peers {
-		if p.Owned {
-			last = latest(last, p.Written)
+	for i := range v.Peers {
+		if p := &v.Peers[i]; p.Owned && p.Written.After(last) {
+			last = p.Written
 		}
 	}
-	for _, n := range v.current {
-		last = latest(last, n.RoleSince)
+	for i := range v.current {
+		if since := v.current[i].RoleSince; since.After(last) {
+			last = since
+		}
 	}
 	return last
 }

@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -21,8 +19,9 @@ type Configuration struct {
 	meshPassword string
 	// peerings in the order in which the first that matches wins.
 	peerings []peering
-	// nodes that speak BGP, with the index of their kind: nothing tells nodes of one apart.
+	// nodes that speak BGP, with the index of their kind: nothing tells nodes of one apart. names are theirs, sorted.
 	nodes map[string]int
+	names []string
 	kinds []kind
 }
 
@@ -66,8 +65,10 @@ func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, p
 	for i := range nodes {
 		if n := &nodes[i]; n.SpeaksBGP() {
 			c.nodes[n.Name] = sorter.kindOf(n)
+			c.names = append(c.names, n.Name)
 		}
 	}
+	slices.Sort(c.names)
 	c.kinds = sorter.kinds
 	return c
 }
@@ -77,14 +78,13 @@ func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, p
 // Calico leaves it open which of two alike wins, so here it is the first by name.
 func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
 	var out []peering
-	here := sets.New[netip.Addr]()
-	for i := range nodes {
-		here.Insert(nodes[i].Addresses...)
+	here := func(a netip.Addr) bool {
+		return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, a) })
 	}
 	for _, p := range peers {
 		c := peering{Peer: p, global: isGlobal(p), password: password(p.Password)}
 		if p.PeerSelector == "" {
-			if c.address = PeerAddress(p.PeerIP); !here.Has(c.address) {
+			if c.address = PeerAddress(p.PeerIP); !here(c.address) {
 				continue
 			}
 		}

@@ -150,17 +150,22 @@ func (s *sorter) none() bitset { return make(bitset, (len(s.peerings)+63)/64) }
 
 // answer is what all selectors say of a node.
 func (s *sorter) answer(n *plan.Node) answer {
-	labels, values := parser.MapAsLabels{}, []byte(nil)
+	var values []byte
 	for _, key := range s.labels {
 		if value, ok := s.label(n, key); ok {
-			labels[key], values = value, strconv.AppendQuote(values, value)
+			values = strconv.AppendQuote(values, value)
 		}
 		values = append(values, ',')
 	}
 	if out, ok := s.answers[string(values)]; ok {
 		return out
 	}
-	out := answer{s.none(), s.none()}
+	labels, out := parser.MapAsLabels{}, answer{s.none(), s.none()}
+	for _, key := range s.labels {
+		if value, ok := s.label(n, key); ok {
+			labels[key] = value
+		}
+	}
 	for _, q := range s.questions {
 		switch {
 		case !q.EvaluateLabels(labels):

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -35,7 +34,7 @@ type Count struct {
 
 // Network gives the sessions and routes that come of c while exactly those nodes are up that up says.
 func (c *Configuration) Network(up func(node string) bool) *Network {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(c.nodes)), func(name string) bool { return !up(name) })
+	names := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return !up(name) })
 	kind := func(name string) int { return c.nodes[name] }
 	return newNetwork(names, kind, func(name string) string { return c.kinds[kind(name)].clusterID }, c.session)
 }
@@ -95,8 +94,8 @@ func sizes(classes []Class) []int {
 // Classes of the nodes that are up, sorted by their first node.
 func (n *Network) Classes() []Class { return n.classes }
 
-// find gives the class of a node that is up, or -1.
-func (n *Network) find(node string) int {
+// ClassOf gives the class of a node that is up, or -1.
+func (n *Network) ClassOf(node string) int {
 	if i, up := n.class[node]; up {
 		return i
 	}
@@ -105,7 +104,7 @@ func (n *Network) find(node string) int {
 
 // pair gives the classes of two different nodes that are up.
 func (n *Network) pair(a, b string) (x, y int, ok bool) {
-	x, y = n.find(a), n.find(b)
+	x, y = n.ClassOf(a), n.ClassOf(b)
 	return x, y, a != b && x >= 0 && y >= 0
 }
 
@@ -115,9 +114,12 @@ func (n *Network) Connected(a, b string) bool {
 	return ok && n.graph.linked(x, y)
 }
 
+// Linked reports whether different nodes of two classes have sessions.
+func (n *Network) Linked(a, b int) bool { return a >= 0 && b >= 0 && n.graph.linked(a, b) }
+
 // Sessions counts the sessions of a node.
 func (n *Network) Sessions(node string) int {
-	class := n.find(node)
+	class := n.ClassOf(node)
 	if class < 0 {
 		return 0
 	}
@@ -165,7 +167,7 @@ func (n *Network) Senders(from, to string) []string {
 
 // RIB counts the paths that a node holds to all prefixes of others, one prefix a node.
 func (n *Network) RIB(node string) Count {
-	class, all := n.find(node), Count{}
+	class, all := n.ClassOf(node), Count{}
 	for origin, c := range n.classes {
 		others := len(c.Nodes)
 		if origin == class {
@@ -181,7 +183,7 @@ func (n *Network) RIB(node string) Count {
 // Held counts the paths that a node holds to a prefix of another node, the most that there
 // are, and those to all prefixes. Each node that announces has one prefix.
 func (n *Network) Held(node string, announces func(node string) bool) (most, all Count) {
-	class := n.find(node)
+	class := n.ClassOf(node)
 	if class < 0 {
 		return Count{}, Count{}
 	}

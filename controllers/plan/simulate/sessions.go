@@ -259,7 +259,7 @@ func (m *Model) kind(name string, first, last int) string {
 // Alike are the nodes that cannot be told apart from a node, itself among them.
 func (m *Model) Alike(name string) []string {
 	now := m.moment()
-	if class := now.find(name); class >= 0 {
+	if class := now.ClassOf(name); class >= 0 {
 		return now.classes[class].Nodes
 	}
 	return []string{name}
