@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 )
 
@@ -174,19 +175,19 @@ func (a *environment) requireFaultsAreSeen() {
 	defer line.Close()
 	second, err := client.New(line.Config(), client.Options{})
 	require.NoError(a, err)
-	require.Empty(a, a.net.broken(), "nothing is wrong so far")
+	require.Empty(a, a.net.Broken(), "nothing is wrong so far")
 
 	config := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeToNodeMeshEnabled": false}}}
-	config.SetGroupVersionKind(calicoGroup.WithKind("BGPConfiguration"))
+	config.SetGroupVersionKind(calico.GroupV1.WithKind("BGPConfiguration"))
 	config.SetName("default")
 	require.NoError(a, second.Create(a.Context(), config))
-	broken := a.net.broken()
+	broken := a.net.Broken()
 	require.Len(a, broken, 6+2, "six nodes without reflectors, and no way between two that stand for all: %v", broken)
 	require.NoError(a, second.Delete(a.Context(), config))
-	require.NotEmpty(a, a.net.broken(), "the mesh takes its time to come back")
+	require.NotEmpty(a, a.net.Broken(), "the mesh takes its time to come back")
 	a.waitFor("the mesh", func() bool {
 		a.look("again")
-		return len(a.net.broken()) == 0
+		return len(a.net.Broken()) == 0
 	})
 }
 

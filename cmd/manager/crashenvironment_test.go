@@ -25,6 +25,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
+	"github.com/rrpool/rrpool/test/fakenetwork"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -41,7 +42,7 @@ type environment struct {
 	admin    client.Client
 	cloud    *iksserver.Server
 	clock    fastClock
-	net      *fakeNetwork
+	net      *fakenetwork.Network
 	between  *intercept.Interceptor
 	identity *rest.Config
 	// managers that run or ran in this scenario, the latest last.
@@ -83,8 +84,8 @@ func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 		}
 	}
 	a.identity = a.plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
-	a.net = &fakeNetwork{Client: a.admin, now: a.clock.now}
-	require.NoError(t, a.net.take(t.Context(), "the beginning"))
+	a.net = &fakenetwork.Network{Client: a.admin, Now: a.clock.now}
+	require.NoError(t, a.net.Take(t.Context(), "the beginning"))
 	a.between.Observe(func(r intercept.Request) {
 		if r.Executed() && (r.Resource == "nodes" || r.Resource == "bgppeers" || r.Resource == "bgpconfigurations") {
 			a.look(r.String())
@@ -95,7 +96,7 @@ func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
-	go a.net.run(ctx, 30*time.Millisecond)
+	go a.net.Run(ctx, 30*time.Millisecond)
 	if kind != v1alpha1.ProviderIKS {
 		go fakeKubelet(ctx, a.admin)
 	}
@@ -105,7 +106,7 @@ func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 
 // look takes in what has just changed.
 func (a *environment) look(why string) {
-	if err := a.net.take(context.WithoutCancel(a.Context()), why); err != nil {
+	if err := a.net.Take(context.WithoutCancel(a.Context()), why); err != nil {
 		a.Errorf("the network cannot see: %v", err)
 	}
 }
@@ -368,7 +369,7 @@ func (a *environment) until(name string, tend func(), over func(*v1alpha1.RouteR
 	deadline := time.Now().Add(phaseTimeout)
 	for {
 		tend()
-		for _, broken := range a.net.broken() {
+		for _, broken := range a.net.Broken() {
 			a.Errorf("phase %q: %s", name, broken)
 		}
 		o := a.object()
@@ -434,7 +435,7 @@ func (a *environment) snapshot() string {
 		say("node", n.Name, []any{n.Labels, n.Annotations, n.Spec.Unschedulable, n.Spec.Taints})
 	}
 	for _, kind := range []string{"BGPConfiguration", "BGPPeer", "CalicoNodeStatus"} {
-		found, err := written(a.Context(), a.admin, kind)
+		found, err := fakenetwork.Written(a.Context(), a.admin, kind)
 		require.NoError(a, err)
 		for _, o := range found {
 			say(kind, o.GetName(), []any{o.GetLabels(), o.GetAnnotations(), unordered(o)})

@@ -32,9 +32,11 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
+	"github.com/rrpool/rrpool/test/fakenetwork"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -80,7 +82,7 @@ func TestMigrationThereAndBack(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go quickNetwork(admin).run(ctx, 200*time.Millisecond)
+	go fakenetwork.Quick(admin, fastClock{epoch: time.Now(), speed: 200}.now).Run(ctx, 200*time.Millisecond)
 	manager := start(t, config, env)
 	defer func() { manager.stop() }()
 
@@ -131,12 +133,12 @@ func TestMigrationThereAndBack(t *testing.T) {
 	})
 	require.Empty(t, cloud.Workers(testClusterID, "route-reflectors"))
 	for _, kind := range []string{"BGPPeer", "CalicoNodeStatus"} {
-		left, err := written(ctx, admin, kind)
+		left, err := fakenetwork.Written(ctx, admin, kind)
 		require.NoError(t, err)
 		require.Empty(t, left, "%s: nothing is left behind", kind)
 	}
 	// The BGPConfiguration is as others wrote it, and no more.
-	configs, err := written(t.Context(), admin, "BGPConfiguration")
+	configs, err := fakenetwork.Written(t.Context(), admin, "BGPConfiguration")
 	require.NoError(t, err)
 	require.Len(t, configs, 1)
 	require.Equal(t, theirs, configs[0].Object["spec"])
@@ -367,7 +369,7 @@ func await(t *testing.T, limit time.Duration, check func(*assert.CollectT)) {
 func writeConfig(t *testing.T, admin client.Client, level string) map[string]any {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(calicoGroup.WithKind("BGPConfiguration"))
+	object.SetGroupVersionKind(calico.GroupV1.WithKind("BGPConfiguration"))
 	object.SetName("default")
 	_, err := controllerutil.CreateOrUpdate(t.Context(), admin, object, func() error {
 		return unstructured.SetNestedField(object.Object, level, "spec", "logSeverityScreen")
@@ -375,4 +377,15 @@ func writeConfig(t *testing.T, admin client.Client, level string) map[string]any
 	require.NoError(t, err)
 	spec, _, _ := unstructured.NestedMap(object.Object, "spec")
 	return spec
+}
+
+func machine(t *testing.T, name, worker, zone string) *corev1.Node {
+	t.Helper()
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone},
+			Annotations: map[string]string{fakenetwork.IPv4Annotation: name + "/24"},
+		},
+		Spec: corev1.NodeSpec{ProviderID: "ibm://account///" + testClusterID + "/" + worker},
+	}
 }

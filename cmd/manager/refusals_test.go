@@ -20,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/fakenetwork"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -66,8 +68,8 @@ var refusals = []refusal{
 	{
 		name: "a route reflector of others",
 		cause: func(s *site) func() {
-			s.annotate("10.1.0.1", idAnnotation, "1.2.3.4")
-			return func() { s.annotate("10.1.0.1", idAnnotation, "") }
+			s.annotate("10.1.0.1", fakenetwork.IDAnnotation, "1.2.3.4")
+			return func() { s.annotate("10.1.0.1", fakenetwork.IDAnnotation, "") }
 		},
 		reason: "ForeignReflector", says: []string{"node 10.1.0.1", "1.2.3.4", "remove its routeReflectorClusterID"},
 	},
@@ -273,7 +275,7 @@ func fault(f iksserver.Fault) func(*site) func() {
 func (s *site) peer(name string, spec map[string]any) func() {
 	s.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(calicoGroup.WithKind("BGPPeer"))
+	object.SetGroupVersionKind(calico.GroupV1.WithKind("BGPPeer"))
 	object.SetName(name)
 	require.NoError(s, s.admin.Create(s.Context(), object))
 	return func() { require.NoError(s, s.admin.Delete(s.Context(), object)) }

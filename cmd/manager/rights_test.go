@@ -27,6 +27,7 @@ import (
 	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/fakenetwork"
 )
 
 // right is one verb on one resource: the least that can be taken from the manager.
@@ -112,13 +113,13 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 			require.NoError(t, m.admin.Delete(t.Context(), pod)) // the other nodes have no such pod, and never will
 			m.until("Steady", m.steady)
 			require.Len(t, m.object.Status.Reflectors, 3)
-			peers, err := written(m.Context(), m.admin, "BGPPeer") // ours, which another writer changes
+			peers, err := fakenetwork.Written(m.Context(), m.admin, "BGPPeer") // ours, which another writer changes
 			require.NoError(m, err)
 			require.NotEmpty(m, peers)
 			require.NoError(m, unstructured.SetNestedField(peers[0].Object, "has(elsewhere)", "spec", "nodeSelector"))
 			require.NoError(m, m.admin.Update(m.Context(), &peers[0]))
 			m.until("the BGPPeer is put right", func() bool {
-				peers, err := written(m.Context(), m.admin, "BGPPeer")
+				peers, err := fakenetwork.Written(m.Context(), m.admin, "BGPPeer")
 				require.NoError(m, err)
 				return !slices.ContainsFunc(peers, func(p unstructured.Unstructured) bool {
 					selector, _, _ := unstructured.NestedString(p.Object, "spec", "nodeSelector")
@@ -132,11 +133,11 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 			require.NoError(t, m.admin.List(t.Context(), &nodes))
 			for _, n := range nodes.Items {
 				require.Equal(t, map[string]string{corev1.LabelTopologyZone: n.Labels[corev1.LabelTopologyZone]}, n.Labels, n.Name)
-				require.Equal(t, map[string]string{ipv4Annotation: n.Name + "/24"}, n.Annotations, n.Name)
+				require.Equal(t, map[string]string{fakenetwork.IPv4Annotation: n.Name + "/24"}, n.Annotations, n.Name)
 				require.False(t, n.Spec.Unschedulable, n.Name)
 			}
 			for _, kind := range []string{"BGPPeer", "CalicoNodeStatus", "BGPConfiguration"} {
-				left, err := written(t.Context(), m.admin, kind)
+				left, err := fakenetwork.Written(t.Context(), m.admin, kind)
 				require.NoError(t, err)
 				require.Empty(t, left, "%s: nothing is left behind", kind)
 			}
@@ -204,7 +205,7 @@ func newMinimalRights(t *testing.T, group string) *minimalRights {
 	}
 	letRead(t, m.admin, "scraper")
 	m.token = tokenOf(t, m.admin, "scraper")
-	go quickNetwork(m.admin).run(t.Context(), 200*time.Millisecond)
+	go fakenetwork.Quick(m.admin, fastClock{epoch: time.Now(), speed: 200}.now).Run(t.Context(), 200*time.Millisecond)
 	go fakeKubelet(t.Context(), m.admin)
 
 	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")
@@ -304,9 +305,9 @@ func (m *minimalRights) requireNothingRemoved(r right, l lack) {
 
 // mesh reports whether the mesh is on.
 func (m *minimalRights) mesh() bool {
-	configs, err := written(m.Context(), m.admin, "BGPConfiguration")
+	configs, err := fakenetwork.Written(m.Context(), m.admin, "BGPConfiguration")
 	require.NoError(m, err)
-	return fakeConfig(configs).MeshOn()
+	return fakenetwork.Config(configs).MeshOn()
 }
 
 // grant writes what has been given into the manager's roles.
@@ -360,13 +361,13 @@ func (m *minimalRights) peer() {
 		return ready != nil && ready.Reason == "SessionsMissing"
 	})
 	for kind, field := range map[string]string{"BGPFilter": "exportV4", "IPPool": "disabled"} {
-		objects, err := written(m.Context(), m.admin, kind)
+		objects, err := fakenetwork.Written(m.Context(), m.admin, kind)
 		require.NoError(m, err)
 		require.Len(m, objects, 1)
 		unstructured.RemoveNestedField(objects[0].Object, "spec", field)
 		require.NoError(m, m.admin.Update(m.Context(), &objects[0]))
 		m.until("the "+kind+" is put right", func() bool {
-			objects, err = written(m.Context(), m.admin, kind)
+			objects, err = fakenetwork.Written(m.Context(), m.admin, kind)
 			require.NoError(m, err)
 			_, there, _ := unstructured.NestedFieldNoCopy(objects[0].Object, "spec", field)
 			return there
@@ -420,7 +421,7 @@ func (m *minimalRights) leave() {
 	var nodes corev1.NodeList
 	require.NoError(m, m.admin.List(m.Context(), &nodes))
 	for _, n := range nodes.Items {
-		require.NotContains(m, n.Labels, roleLabel)
+		require.NotContains(m, n.Labels, fakenetwork.RoleLabel)
 	}
 }
 

@@ -1,4 +1,5 @@
-package main
+// Package fakenetwork answers for the status reporters of a cluster that has an apiserver and no nodes.
+package fakenetwork
 
 import (
 	"context"
@@ -8,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
@@ -26,18 +26,17 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
+// Calico's keys on Nodes, and the API's default label.
 const (
-	ipv4Annotation = "projectcalico.org/IPv4Address"
-	idAnnotation   = "projectcalico.org/RouteReflectorClusterID"
-	roleLabel      = "rrpool.io/route-reflector"
+	IPv4Annotation = "projectcalico.org/IPv4Address"
+	IDAnnotation   = "projectcalico.org/RouteReflectorClusterID"
+	RoleLabel      = "rrpool.io/route-reflector"
 )
 
-var calicoGroup = calico.GroupV1
-
-// written are the objects of a kind of Calico's, in the group that the cluster has.
-func written(ctx context.Context, reader client.Reader, kind string) ([]unstructured.Unstructured, error) {
+// Written are the objects of a kind of Calico's, in the group that the cluster has.
+func Written(ctx context.Context, reader client.Reader, kind string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(calicoGroup.WithKind(kind + "List"))
+	list.SetGroupVersionKind(calico.GroupV1.WithKind(kind + "List"))
 	err := reader.List(ctx, list)
 	if meta.IsNoMatchError(err) {
 		list.SetGroupVersionKind(calico.GroupV3.WithKind(kind + "List"))
@@ -46,30 +45,33 @@ func written(ctx context.Context, reader client.Reader, kind string) ([]unstruct
 	return list.Items, err
 }
 
-// fakeNetwork is the model of package simulate, of what is written in an apiserver: nodes take it over
+// Network is the model of package simulate, of what is written in an apiserver: nodes take it over
 // at once, and a session that starts anew is up after simulate.Connect. It answers for the reporters,
 // and notes every moment at which a node has no way to another. No packet moves: the lab is for that.
-type fakeNetwork struct {
+type Network struct {
 	client.Client
-	now func() time.Time
-	// polls: it looks before each report, not when it is told that something is written.
-	polls bool
+	Now func() time.Time
+	// Polls: it looks before each report, not when it is told that something is written.
+	Polls bool
+	// Busy is how long a node with so many sessions does not report after the last of them has come up. Nil: it does at once.
+	Busy func(sessions int) time.Duration
 
 	mu    sync.Mutex
 	model *simulate.Model // nil before the first look
+	seen  plan.Cluster
 	// since is when a node has come up, or was the last reflector: it has no sessions at first.
 	since map[string]time.Time
 	// faults are the moments at which an invariant did not hold.
 	faults []string
 }
 
-// quickNetwork has sessions in no time.
-func quickNetwork(admin client.Client) *fakeNetwork {
-	return &fakeNetwork{Client: admin, now: fastClock{epoch: time.Now(), speed: 200}.now, polls: true}
+// Quick has sessions in no time.
+func Quick(admin client.Client, now func() time.Time) *Network {
+	return &Network{Client: admin, Now: now, Polls: true}
 }
 
-// take lets all nodes take over what is written now, and looks at what comes of it.
-func (p *fakeNetwork) take(ctx context.Context, why string) error {
+// Take lets all nodes take over what is written now, and looks at what comes of it.
+func (p *Network) Take(ctx context.Context, why string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	seen, err := p.read(ctx)
@@ -77,33 +79,33 @@ func (p *fakeNetwork) take(ctx context.Context, why string) error {
 		return err
 	}
 	if p.model == nil {
-		p.model, p.since = simulate.New(seen, plan.Scope{RoleLabel: roleLabel}, p.now()), map[string]time.Time{}
+		p.model, p.since = simulate.New(seen, plan.Scope{RoleLabel: RoleLabel}, p.Now()), map[string]time.Time{}
+		p.seen.Nodes = seen.Nodes
 	}
-	p.restart(p.model.Nodes(), seen.Nodes)
-	p.model.Advance(p.now().Sub(p.model.Now()))
+	p.model.Advance(p.Now().Sub(p.model.Now()))
+	if reflect.DeepEqual(seen, p.seen) {
+		return nil
+	}
+	p.restart(p.seen.Nodes, seen.Nodes)
+	p.seen = seen
 	p.model.Take(seen)
-	var all []plan.StatusRequest // each has its answer ready, so none waits for that
-	for _, n := range seen.Nodes {
-		all = append(all, plan.StatusRequest{Node: n.Name})
-	}
-	p.model.Watch(all)
 	p.judge(why)
 	return nil
 }
 
 // read gives the nodes that are up and speak BGP, and what they have to configure.
-func (p *fakeNetwork) read(ctx context.Context) (plan.Cluster, error) {
+func (p *Network) read(ctx context.Context) (plan.Cluster, error) {
 	var out plan.Cluster
 	var list corev1.NodeList
 	if err := p.List(ctx, &list); err != nil {
 		return out, err
 	}
-	configs, err := written(ctx, p, "BGPConfiguration")
+	configs, err := Written(ctx, p, "BGPConfiguration")
 	if err != nil {
 		return out, err
 	}
-	out.BGP = fakeConfig(configs)
-	peers, err := written(ctx, p, "BGPPeer")
+	out.BGP = Config(configs)
+	peers, err := Written(ctx, p, "BGPPeer")
 	for _, w := range peers {
 		var peer apiv3.BGPPeer
 		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(w.Object, &peer))
@@ -113,15 +115,15 @@ func (p *fakeNetwork) read(ctx context.Context) (plan.Cluster, error) {
 		})
 	}
 	for _, n := range list.Items {
-		address, err := netip.ParsePrefix(n.Annotations[ipv4Annotation])
+		address, err := netip.ParsePrefix(n.Annotations[IPv4Annotation])
 		if err != nil || !isReady(n) {
 			continue
 		}
-		slot, reflects := n.Labels[roleLabel]
+		slot, reflects := n.Labels[RoleLabel]
 		_, pooled := n.Labels[v1alpha1.PoolLabel]
 		out.Nodes = append(out.Nodes, plan.Node{
 			Name: n.Name, Labels: n.Labels, Ready: true, Addresses: []netip.Addr{address.Addr()},
-			ClusterID: n.Annotations[idAnnotation], RoleLabel: reflects, Slot: slot, Pooled: pooled,
+			ClusterID: n.Annotations[IDAnnotation], RoleLabel: reflects, Slot: slot, Pooled: pooled,
 		})
 	}
 	return out, err
@@ -129,19 +131,19 @@ func (p *fakeNetwork) read(ctx context.Context) (plan.Cluster, error) {
 
 // restart notes the nodes that come up, and the former reflectors when no reflector is left to carry
 // their routes meanwhile: docs/existing-nodes.md.
-func (p *fakeNetwork) restart(before, now []plan.Node) {
+func (p *Network) restart(before, now []plan.Node) {
 	reflects := func(n plan.Node) bool { return n.ClusterID != "" }
 	for _, n := range now {
 		i := slices.IndexFunc(before, func(was plan.Node) bool { return was.Name == n.Name })
 		if i < 0 || reflects(before[i]) && !slices.ContainsFunc(now, reflects) {
-			p.since[n.Name] = p.now()
+			p.since[n.Name] = p.Now()
 		}
 	}
 }
 
 // judge notes what must never be: the mesh off while a client has too few sessions with
 // reflectors, or two nodes that run workloads without a route.
-func (p *fakeNetwork) judge(why string) {
+func (p *Network) judge(why string) {
 	seen := p.model.Observe()
 	reflectors := slices.DeleteFunc(slices.Clone(seen.Nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" })
 	for _, c := range seen.Nodes {
@@ -162,16 +164,16 @@ func (p *fakeNetwork) judge(why string) {
 
 // working: the node is a client that runs workloads. Those of the pool are tainted, or have
 // been emptied, and one that has just come up is not reached by others at first.
-func (p *fakeNetwork) working(n plan.Node) bool {
-	return n.ClusterID == "" && !n.Pooled && p.now().Sub(p.since[n.Name]) > simulate.Connect
+func (p *Network) working(n plan.Node) bool {
+	return n.ClusterID == "" && !n.Pooled && p.Now().Sub(p.since[n.Name]) > simulate.Connect
 }
 
-func (p *fakeNetwork) fault(format string, args ...any) {
+func (p *Network) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// broken gives the moments at which an invariant did not hold, and forgets them.
-func (p *fakeNetwork) broken() []string {
+// Broken gives the moments at which an invariant did not hold, and forgets them.
+func (p *Network) Broken() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := p.faults
@@ -179,8 +181,8 @@ func (p *fakeNetwork) broken() []string {
 	return out
 }
 
-// run answers for the reporters of all nodes.
-func (p *fakeNetwork) run(ctx context.Context, every time.Duration) {
+// Run answers for the reporters of all nodes.
+func (p *Network) Run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -193,13 +195,13 @@ func (p *fakeNetwork) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (p *fakeNetwork) report(ctx context.Context) error {
-	if p.polls {
-		if err := p.take(ctx, "a look"); err != nil {
+func (p *Network) report(ctx context.Context) error {
+	if p.Polls {
+		if err := p.Take(ctx, "a look"); err != nil {
 			return err
 		}
 	}
-	objects, err := written(ctx, p, "CalicoNodeStatus")
+	objects, err := Written(ctx, p, "CalicoNodeStatus")
 	for i := range objects {
 		var asked apiv3.CalicoNodeStatus
 		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, &asked))
@@ -211,17 +213,25 @@ func (p *fakeNetwork) report(ctx context.Context) error {
 	return err
 }
 
-// reported is what a node reports, unless it is down.
-func (p *fakeNetwork) reported(node string) (st plan.Status, up bool) {
+// reported is what a node reports, unless it is down or busy.
+func (p *Network) reported(node string) (st plan.Status, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.model.Advance(p.now().Sub(p.model.Now()))
-	st, up = p.model.Observe().Statuses[node]
-	return st, up && st.Cleared.IsZero()
+	if p.model == nil || !slices.ContainsFunc(p.seen.Nodes, func(n plan.Node) bool { return n.Name == node }) {
+		return st, false
+	}
+	now := p.Now()
+	p.model.Advance(now.Sub(p.model.Now()))
+	st = p.model.Report(node, false)
+	if p.Busy == nil {
+		return st, true
+	}
+	busy := p.Busy(len(st.Sessions))
+	return st, !slices.ContainsFunc(st.Sessions, func(s plan.Session) bool { return s.Established && now.Sub(s.Since) < busy })
 }
 
 // fill writes what a reporter says, when that differs from the last.
-func (p *fakeNetwork) fill(ctx context.Context, report *unstructured.Unstructured, last, status apiv3.CalicoNodeStatusStatus) error {
+func (p *Network) fill(ctx context.Context, report *unstructured.Unstructured, last, status apiv3.CalicoNodeStatusStatus) error {
 	at := last.LastUpdated
 	last.LastUpdated = metav1.Time{}
 	if !at.IsZero() && reflect.DeepEqual(last, status) {
@@ -272,8 +282,8 @@ func isReady(n corev1.Node) bool {
 	})
 }
 
-// fakeConfig reads the default BGPConfiguration, as far as sessions depend on it.
-func fakeConfig(written []unstructured.Unstructured) plan.BGPConfig {
+// Config reads the default BGPConfiguration, as far as sessions depend on it.
+func Config(written []unstructured.Unstructured) plan.BGPConfig {
 	var out plan.BGPConfig
 	for _, w := range written {
 		if on, found, _ := unstructured.NestedBool(w.Object, "spec", "nodeToNodeMeshEnabled"); found && w.GetName() == "default" {
@@ -281,15 +291,4 @@ func fakeConfig(written []unstructured.Unstructured) plan.BGPConfig {
 		}
 	}
 	return out
-}
-
-func machine(t *testing.T, name, worker, zone string) *corev1.Node {
-	t.Helper()
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone},
-			Annotations: map[string]string{ipv4Annotation: name + "/24"},
-		},
-		Spec: corev1.NodeSpec{ProviderID: "ibm://account///" + testClusterID + "/" + worker},
-	}
 }
