@@ -94,7 +94,10 @@ func (s *scope) ready(failure error) metav1.Condition {
 	const kind = v1alpha1.ConditionReady
 	var invalid specError
 	var taken *calico.NameTakenError
-	missing := s.missing()
+	missing, password := s.missing(), ""
+	if s.desired.Password != nil {
+		password = " with the same password"
+	}
 	switch {
 	case errors.As(failure, &invalid), errors.As(s.remoteErr, &invalid):
 		return condition(kind, metav1.ConditionFalse, reasonInvalidSpec, "%s", invalid)
@@ -111,7 +114,7 @@ func (s *scope) ready(failure error) metav1.Condition {
 	case s.changes > 0:
 		return condition(kind, metav1.ConditionFalse, reasonWriting, "Calico's objects are being written")
 	case missing != "":
-		return condition(kind, metav1.ConditionFalse, reasonSessionMissing, "not Established: %s; the remote cluster needs a ClusterPeering for this one", missing)
+		return condition(kind, metav1.ConditionFalse, reasonSessionMissing, "not Established: %s; the remote cluster needs a ClusterPeering for this one%s", missing, password)
 	}
 	return condition(kind, metav1.ConditionTrue, reasonPeered, "all sessions with the remote cluster are Established")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/api/pkg/lib/numorstring"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,20 +41,13 @@ func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 
 	p.phase(t, "migrate", func() {
 		for _, s := range p.sites() {
-			p.startManager(t, s)
-			require.NoError(t, s.CreatePool(ctx, func(o *v1alpha1.RouteReflectorPool) {
-				cordoning(o)
-				o.Spec.Rollout.RemovalDelay.Duration = 3 * time.Second
-			}))
-		}
-		for _, s := range p.sites() {
-			require.NoError(t, s.WaitReady(within(t, ctx)))
+			p.migrate(t, s)
 		}
 	})
 	before := map[*site.Site]*apiv3.BGPConfiguration{a: bgpConfiguration(t, ctx, a), b: bgpConfiguration(t, ctx, b)}
 
 	p.phase(t, "peer", func() {
-		p.create(t)
+		p.create(t, func(*site.Site, *v1alpha1.ClusterPeeringSpec) {})
 		p.awaitRoutes(t)
 		p.await(t)
 		// Felix has a route to each pod of a reflector, which is part of its block.
@@ -107,10 +101,106 @@ func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 	p.part(t, before)
 }
 
+// Cluster b gets another AS number, in the mesh and again on reflectors. Then a, which does not follow b, moves onto reflectors with its
+// ClusterPeering there already. The passwords differ at first. At last a goes back to the mesh and onto reflectors again, still peered.
+func TestAClusterIsPeeredWithAPasswordWhileItMigrates(t *testing.T) {
+	lab.SkipLong(t)
+	ctx, a := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "a", Service: true}})
+	_, b := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "b", Service: true, Beside: a.Lab}})
+	p := &peered{ctx: ctx, a: a, b: b}
+
+	require.Nil(t, bgpConfiguration(t, ctx, b))
+	_, err := b.Lab.Calico().BGPConfigurations().Create(ctx, &apiv3.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, options.SetOptions{})
+	require.NoError(t, err)
+	p.renumber(t, "in the mesh", 64513)
+	p.phase(t, "migrate", func() { p.migrate(t, b) })
+	p.renumber(t, "on reflectors", 64514)
+	before := map[*site.Site]*apiv3.BGPConfiguration{b: bgpConfiguration(t, ctx, b)}
+
+	ref := v1alpha1.SecretKeyRef{Name: "peering-password", Key: "password"}
+	secret := func(s *site.Site, password string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Namespace: lab.SecretNamespace}, StringData: map[string]string{ref.Key: password},
+		}
+	}
+	require.NoError(t, a.Client.Create(ctx, secret(a, "right")))
+	require.NoError(t, b.Client.Create(ctx, secret(b, "wrong")))
+	p.phase(t, "migrate", func() {
+		p.create(t, func(s *site.Site, spec *v1alpha1.ClusterPeeringSpec) {
+			if spec.PasswordSecretRef = ref; s == a {
+				spec.Remote = v1alpha1.RemoteCluster{Static: &v1alpha1.StaticRemote{
+					ASNumber: 64514, PodCIDRs: []string{b.Lab.PodNetwork().String()}, ServiceCIDRs: []string{b.Lab.ServiceNetwork().String()},
+				}}
+				for _, r := range p.reflectors(t, b) {
+					spec.Remote.Static.Reflectors = append(spec.Remote.Static.Reflectors, r.String())
+				}
+			}
+		})
+		p.migrate(t, a)
+		soon(t, func(c *assert.CollectT) {
+			for _, s := range p.sites() {
+				ready := meta.FindStatusCondition(p.peering(c, s).Status.Conditions, v1alpha1.ConditionReady)
+				require.True(c, ready != nil && ready.Reason == "SessionsMissing", "%+v", ready)
+				require.Contains(c, ready.Message, "with the same password")
+				require.Len(c, p.peering(c, s).Status.Sessions, 3)
+			}
+		})
+	})
+	p.phase(t, "the right password", func() {
+		require.NoError(t, b.Client.Update(ctx, secret(b, "right")))
+		p.awaitRoutes(t)
+		p.await(t)
+	})
+	const back = "a returns to the mesh"
+	p.joined = false // docs/peering.md: the ClusterPeerings go first
+	p.phase(t, back, func() {
+		require.NoError(t, a.SetMode(ctx, v1alpha1.ModeFullMesh))
+		require.NoError(t, a.WaitReady(within(t, ctx)))
+	})
+	lost := max(a.Lab.Report().Phase(back).Between("a/", "b/").LongestOutage(), a.Lab.Report().Phase(back).Between("b/", "a/").LongestOutage())
+	require.Less(t, lost, healTime)
+	p.joined = true
+	p.phase(t, "and to reflectors", func() {
+		require.NoError(t, a.SetMode(ctx, v1alpha1.ModeRouteReflector))
+		require.NoError(t, a.WaitReady(within(t, ctx)))
+		p.await(t)
+		p.awaitRoutes(t)
+	})
+	p.part(t, before)
+}
+
+// migrate starts a cluster's manager and moves the cluster onto reflectors.
+func (p *peered) migrate(t *testing.T, s *site.Site) {
+	t.Helper()
+	p.startManager(t, s)
+	require.NoError(t, s.CreatePool(p.ctx, func(o *v1alpha1.RouteReflectorPool) {
+		cordoning(o)
+		o.Spec.Rollout.RemovalDelay.Duration = 3 * time.Second
+	}))
+	require.NoError(t, s.WaitReady(within(t, p.ctx)))
+}
+
+// renumber gives b another AS number and says what that costs.
+func (p *peered) renumber(t *testing.T, where string, number numorstring.ASNumber) {
+	t.Helper()
+	p.b.Lab.Checkpoint(where)
+	config := bgpConfiguration(t, p.ctx, p.b)
+	config.Spec.ASNumber = &number
+	_, err := p.b.Lab.Calico().BGPConfigurations().Update(p.ctx, config, options.SetOptions{})
+	require.NoError(t, err)
+	time.Sleep(time.Minute) // the longest that BIRD waits before it connects again is 35 s
+	p.phase(t, "after "+where, func() { time.Sleep(2 * time.Second) })
+	report := p.b.Lab.Report().Phase(where)
+	t.Logf("AS %s %s: inside b up to %s were lost", number.String(), where, report.Between("b/", "b/").LongestOutage())
+	require.NoError(t, report.Between("a/", "a/").ZeroLoss())
+}
+
 // peered are two clusters, of which each has the ClusterPeering "other".
 type peered struct {
 	ctx  context.Context
 	a, b *site.Site
+	// joined: there were routes between the clusters.
+	joined bool
 }
 
 const peeringName = "other"
@@ -137,7 +227,7 @@ func (p *peered) phase(t *testing.T, name string, do func()) {
 		part := report.Between(pair[0], pair[1])
 		sent, lost := part.Totals()
 		t.Logf("%s: %s, %s → %s lost %d of %d, longest outage %s", name, took.Round(100*time.Millisecond), pair[0], pair[1], lost, sent, part.LongestOutage())
-		if pair[0] != pair[1] && name == "migrate" {
+		if pair[0] != pair[1] && !p.joined {
 			continue
 		}
 		require.NotEmpty(t, part.Pairs)
@@ -152,8 +242,8 @@ func (p *peered) startManager(t *testing.T, s *site.Site) {
 	require.NoError(t, s.StartManager("--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"))
 }
 
-// create makes both ClusterPeerings. The kubeconfigs have the rights that rrpool-remote has, and no more.
-func (p *peered) create(t *testing.T) {
+// create makes both ClusterPeerings, as edit leaves them. The kubeconfigs have the rights that rrpool-remote has, and no more.
+func (p *peered) create(t *testing.T, edit func(*site.Site, *v1alpha1.ClusterPeeringSpec)) {
 	t.Helper()
 	const remote = "rrpool-remote" // the role, and whom it is bound to
 	for _, s := range p.sites() {
@@ -171,6 +261,7 @@ func (p *peered) create(t *testing.T) {
 		require.NoError(t, s.Client.Create(p.ctx, secret))
 		o := &v1alpha1.ClusterPeering{ObjectMeta: metav1.ObjectMeta{Name: peeringName}}
 		o.Spec.Remote.KubeconfigSecretRef = v1alpha1.SecretKeyRef{Name: peeringName, Key: "kubeconfig"}
+		edit(s, &o.Spec)
 		require.NoError(t, s.Client.Create(p.ctx, o))
 	}
 }
@@ -262,6 +353,7 @@ func (p *peered) awaitRoutes(t *testing.T) {
 			}
 		}
 	})
+	p.joined = true
 	t.Logf("all nodes have their routes after %s more", time.Since(began).Round(100*time.Millisecond))
 }
 
@@ -387,9 +479,10 @@ func (p *peered) part(t *testing.T, before map[*site.Site]*apiv3.BGPConfiguratio
 		pools, err := s.Lab.Calico().IPPools().List(p.ctx, options.ListOptions{})
 		require.NoError(t, err)
 		require.Len(t, pools.Items, 1)
-		after := bgpConfiguration(t, p.ctx, s)
-		require.Equal(t, before[s].Spec, after.Spec)
-		require.Equal(t, before[s].Annotations, after.Annotations)
+		if after := bgpConfiguration(t, p.ctx, s); before[s] != nil {
+			require.Equal(t, before[s].Spec, after.Spec)
+			require.Equal(t, before[s].Annotations, after.Annotations)
+		}
 	}
 	for _, name := range []string{"a/", "b/"} {
 		require.NoError(t, p.a.Lab.Report().Phase(phase).Between(name, name).ZeroLoss())

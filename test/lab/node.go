@@ -199,7 +199,7 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 		space: n.space, logPath: n.path("calico-node.log"), restart: true,
 		command: []string{"nice", "-n", "15", l.agent, "-confdir=" + l.path("confd"), "-interval=600"},
 		env: []string{
-			"NODENAME=" + l.calicoName(n), "CALICO_K8S_NODE_REF=" + n.spec.Name, "NAMESPACE=" + secretNamespace,
+			"NODENAME=" + l.calicoName(n), "CALICO_K8S_NODE_REF=" + n.spec.Name, "NAMESPACE=" + SecretNamespace,
 			"KUBECONFIG=" + l.path("agent.kubeconfig"), "GOMAXPROCS=2",
 		},
 	}

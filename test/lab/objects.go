@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// secretNamespace is calico-node's, where confd looks for passwords.
-	secretNamespace = "kube-system"
+	// SecretNamespace is calico-node's, where confd looks for passwords.
+	SecretNamespace = "kube-system"
 	passwordSecret  = "bgp-password"
 	passwordKey     = "password"
 	// podNamespace holds the pods that stand for workload.
@@ -80,7 +80,7 @@ func (l *Lab) createCluster(ctx context.Context) error {
 }
 
 func (l *Lab) createMeshPassword(ctx context.Context) error {
-	_, err := l.kube.CoreV1().Secrets(secretNamespace).Create(ctx, &corev1.Secret{
+	_, err := l.kube.CoreV1().Secrets(SecretNamespace).Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: passwordSecret},
 		StringData: map[string]string{passwordKey: l.options.MeshPassword},
 	}, metav1.CreateOptions{})
