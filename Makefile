@@ -118,6 +118,12 @@ bench-reflector: packages assets ## Measure what one route reflector carries, on
 	@bird --version; grep -m 1 'model name' /proc/cpuinfo || uname -m; nproc; uname -sr; echo
 	@ulimit -Sn hard; go run ./test/bench --sizes '$(SIZES)' --prefixes '$(PREFIXES)'
 
+.PHONY: bench-scale
+bench-scale: SIZES ?= 100,1000,5000
+bench-scale: TIME ?= 10m
+bench-scale: assets ## Measure the manager in clusters of 100, 1,000 and 5,000 nodes; SIZES=100 TIME=1m, or OPERATOR=program ARGS='its arguments'
+	@go run ./test/bench/scale --sizes '$(SIZES)' --rest '$(TIME)' --operator '$(OPERATOR)' -- $(ARGS)
+
 .PHONY: lint
 lint: ## Run golangci-lint
 	$(call tool,golangci-lint) run
