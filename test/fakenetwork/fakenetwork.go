@@ -114,6 +114,16 @@ func (p *Network) read(ctx context.Context) (plan.Cluster, error) {
 			PeerSelector: peer.Spec.PeerSelector, Manual: ptr.Deref(peer.Spec.ReversePeering, "") == apiv3.ReversePeeringManual,
 		})
 	}
+	affinities, blocksErr := Written(ctx, p, "BlockAffinity")
+	err = errors.Join(err, blocksErr)
+	blocks := map[string][]netip.Prefix{}
+	for _, a := range affinities {
+		node, _, _ := unstructured.NestedString(a.Object, "spec", "node")
+		cidr, _, _ := unstructured.NestedString(a.Object, "spec", "cidr")
+		if block, parseErr := netip.ParsePrefix(cidr); parseErr == nil {
+			blocks[node] = append(blocks[node], block)
+		}
+	}
 	for _, n := range list.Items {
 		address, err := netip.ParsePrefix(n.Annotations[IPv4Annotation])
 		if err != nil || !isReady(n) {
@@ -123,7 +133,7 @@ func (p *Network) read(ctx context.Context) (plan.Cluster, error) {
 		_, pooled := n.Labels[v1alpha1.PoolLabel]
 		out.Nodes = append(out.Nodes, plan.Node{
 			Name: n.Name, Labels: n.Labels, Ready: true, Addresses: []netip.Addr{address.Addr()},
-			ClusterID: n.Annotations[IDAnnotation], RoleLabel: reflects, Slot: slot, Pooled: pooled,
+			ClusterID: n.Annotations[IDAnnotation], RoleLabel: reflects, Slot: slot, Pooled: pooled, Blocks: blocks[n.Name],
 		})
 	}
 	return out, err
@@ -205,8 +215,9 @@ func (p *Network) report(ctx context.Context) error {
 	for i := range objects {
 		var asked apiv3.CalicoNodeStatus
 		err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, &asked))
-		if st, up := p.reported(asked.Spec.Node); up {
-			status := statusOf(st, slices.Contains(asked.Spec.Classes, apiv3.NodeStatusClassTypeRoutes))
+		routes := slices.Contains(asked.Spec.Classes, apiv3.NodeStatusClassTypeRoutes)
+		if st, up := p.reported(asked.Spec.Node, routes); up {
+			status := statusOf(st, routes)
 			err = errors.Join(err, p.fill(ctx, &objects[i], asked.Status, status))
 		}
 	}
@@ -214,7 +225,7 @@ func (p *Network) report(ctx context.Context) error {
 }
 
 // reported is what a node reports, unless it is down or busy.
-func (p *Network) reported(node string) (st plan.Status, up bool) {
+func (p *Network) reported(node string, routes bool) (st plan.Status, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.model == nil || !slices.ContainsFunc(p.seen.Nodes, func(n plan.Node) bool { return n.Name == node }) {
@@ -222,7 +233,7 @@ func (p *Network) reported(node string) (st plan.Status, up bool) {
 	}
 	now := p.Now()
 	p.model.Advance(now.Sub(p.model.Now()))
-	st = p.model.Report(node, false)
+	st = p.model.Report(node, routes)
 	if p.Busy == nil {
 		return st, true
 	}
@@ -267,11 +278,17 @@ func statusOf(st plan.Status, routes bool) (status apiv3.CalicoNodeStatusStatus)
 		status.BGP.PeersV4 = append(status.BGP.PeersV4, peer)
 	}
 	if routes {
-		// Every node has routes of its own. More than that is the lab's to show.
+		// Every node has routes of its own.
 		status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{
 			Type: apiv3.RouteTypeFIB, Destination: "10.1.0.0/24",
 			LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeDirect},
 		}}
+		for _, r := range st.Routes {
+			status.Routes.RoutesV4 = append(status.Routes.RoutesV4, apiv3.CalicoNodeRoute{
+				Type: apiv3.RouteTypeFIB, Destination: r.Prefix.String(),
+				LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeBGPPeer, PeerIP: r.From.String()},
+			})
+		}
 	}
 	return status
 }
