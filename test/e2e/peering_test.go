@@ -30,13 +30,13 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// Two clusters in one network, each with its manager, move onto reflectors, peer, and part. In between reflectors are replaced, one while
+// Two clusters in one network with both address families, each with its manager, move onto reflectors, peer, and part. In between reflectors are replaced, one while
 // the other cluster's manager is dead, an apiserver is away, a reflector crashes, and the next hop changes. But for the crash no pair of
 // pods, and no pod and service, of the two clusters or of one of them loses two probes in a row.
 func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, a := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "a", Service: true}})
-	_, b := site.ForTest(t, site.Options{Nodes: withControlPlane(6), Lab: lab.Options{Name: "b", ASNumber: 64513, Service: true, Beside: a.Lab}})
+	ctx, a := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "a", Service: true, DualStack: true}})
+	_, b := site.ForTest(t, site.Options{Nodes: withControlPlane(6), Lab: lab.Options{Name: "b", ASNumber: 64513, Service: true, DualStack: true, Beside: a.Lab}})
 	p := &peered{ctx: ctx, a: a, b: b}
 
 	p.phase(t, "migrate", func() {
@@ -291,9 +291,16 @@ func (p *peered) reflectors(t require.TestingT, s *site.Site) []netip.Addr {
 	require.NoError(t, err)
 	out := []netip.Addr{}
 	for _, name := range names {
-		out = append(out, s.Lab.Address(name))
+		out = append(out, p.addresses(s, name)...)
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
+func (p *peered) addresses(s *site.Site, node string) (out []netip.Addr) {
+	for _, address := range s.Lab.Families(netip.PrefixFrom(s.Lab.Address(node), 32)) {
+		out = append(out, address.Addr())
+	}
 	return out
 }
 
@@ -312,8 +319,8 @@ func (p *peered) await(t *testing.T) {
 			require.ElementsMatch(c, remote, o.Status.Remote.Reflectors)
 			ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
 			require.True(c, ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == o.Generation, "%+v", ready)
-			require.Len(c, o.Status.Sessions, 3)
-			require.Len(c, p.peers(c, s), 3)
+			require.Len(c, o.Status.Sessions, 6)
+			require.Len(c, p.peers(c, s), 6)
 		}
 	})
 	t.Logf("both ClusterPeerings are as they should be after %s", time.Since(began).Round(100*time.Millisecond))
@@ -330,24 +337,28 @@ func (p *peered) awaitRoutes(t *testing.T) {
 			here, err := s.CurrentReflectors(p.ctx)
 			require.NoError(c, err)
 			through := p.reflectors(c, there)
+			straight := p.peering(c, there).Spec.NextHop == v1alpha1.NextHopNodes
 			for _, on := range s.Lab.Nodes() {
 				for _, to := range append(there.Lab.Nodes(), "") {
-					prefix, want := there.Lab.ServiceNetwork(), through
+					prefix, by := there.Lab.ServiceNetwork(), through
 					if to != "" {
 						prefix = there.Lab.Block(to)
 					}
 					if !prefix.IsValid() {
 						continue
 					}
-					if to != "" && p.peering(c, there).Spec.NextHop == v1alpha1.NextHopNodes {
-						want = []netip.Addr{there.Lab.Address(to)}
+					if to != "" && straight {
+						by = p.addresses(there, to)
 					}
-					hops, err := s.Lab.NextHops(on, prefix)
-					require.NoError(c, err)
-					require.NotEmpty(c, hops, "%s to %s", on, prefix)
-					require.Subset(c, want, hops, "%s to %s", on, prefix)
-					if !slices.Contains(here, on) {
-						require.Equal(c, want, hops, "%s to %s", on, prefix)
+					for _, prefix := range s.Lab.Families(prefix) {
+						want := slices.DeleteFunc(slices.Clone(by), func(a netip.Addr) bool { return a.Is4() != prefix.Addr().Is4() })
+						hops, err := s.Lab.NextHops(on, prefix)
+						require.NoError(c, err)
+						require.NotEmpty(c, hops, "%s to %s", on, prefix)
+						require.Subset(c, want, hops, "%s to %s", on, prefix)
+						if !slices.Contains(here, on) {
+							require.Equal(c, want, hops, "%s to %s", on, prefix)
+						}
 					}
 				}
 			}
@@ -426,13 +437,15 @@ func (p *peered) crash(t *testing.T) {
 	require.NoError(t, p.b.Lab.Crash(names[0]))
 	require.NoError(t, p.b.Lab.SetReady(p.ctx, names[0], corev1.ConditionUnknown))
 	gone := time.Now()
-	dead := p.b.Lab.Address(names[0])
+	dead := p.addresses(p.b, names[0])
 	soon(t, func(c *assert.CollectT) {
 		for _, on := range p.a.Lab.Nodes() {
-			hops, err := p.a.Lab.NextHops(on, p.b.Lab.ServiceNetwork())
-			require.NoError(c, err)
-			require.NotEmpty(c, hops)
-			require.NotContains(c, hops, dead)
+			for _, to := range p.b.Lab.Families(p.b.Lab.ServiceNetwork()) {
+				hops, err := p.a.Lab.NextHops(on, to)
+				require.NoError(c, err)
+				require.NotEmpty(c, hops)
+				require.False(c, slices.ContainsFunc(hops, func(hop netip.Addr) bool { return slices.Contains(dead, hop) }), hops)
+			}
 		}
 	})
 	t.Logf("no node of a sends anything to the dead reflector after %s", time.Since(gone).Round(100*time.Millisecond))
@@ -462,7 +475,7 @@ func (p *peered) part(t *testing.T, before map[*site.Site]*apiv3.BGPConfiguratio
 			err := s.Client.Get(p.ctx, client.ObjectKey{Name: peeringName}, &v1alpha1.ClusterPeering{})
 			require.True(c, apierrors.IsNotFound(err), err)
 			for _, on := range s.Lab.Nodes() {
-				for _, to := range []netip.Prefix{p.other(s).Lab.ServiceNetwork(), p.other(s).Lab.Block("worker-0")} {
+				for _, to := range append(s.Lab.Families(p.other(s).Lab.ServiceNetwork()), s.Lab.Families(p.other(s).Lab.Block("worker-0"))...) {
 					hops, err := s.Lab.NextHops(on, to)
 					require.NoError(c, err)
 					require.Empty(c, hops, "%s to %s", on, to)
@@ -478,7 +491,7 @@ func (p *peered) part(t *testing.T, before map[*site.Site]*apiv3.BGPConfiguratio
 		require.Empty(t, filters.Items)
 		pools, err := s.Lab.Calico().IPPools().List(p.ctx, options.ListOptions{})
 		require.NoError(t, err)
-		require.Len(t, pools.Items, 1)
+		require.Len(t, pools.Items, 2)
 		if after := bgpConfiguration(t, p.ctx, s); before[s] != nil {
 			require.Equal(t, before[s].Spec, after.Spec)
 			require.Equal(t, before[s].Annotations, after.Annotations)
