@@ -51,16 +51,14 @@ func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 		p.awaitRoutes(t)
 		p.await(t)
 		// Felix has a route to each pod of a reflector, which is part of its block.
-		pod := netip.PrefixFrom(lab.Nth(b.Lab.Block("worker-2").Addr(), 9), 32)
-		require.NoError(t, b.Lab.Enter("worker-2", func() error {
-			return exec.CommandContext(ctx, "ip", "route", "add", pod.String(), "dev", "cali0", "proto", "80").Run()
-		}))
-		time.Sleep(2 * time.Second)
-		for _, on := range a.Lab.Nodes() {
-			hops, err := a.Lab.NextHops(on, pod)
-			require.NoError(t, err)
-			require.Empty(t, hops, on)
+		pods := b.Lab.Families(netip.PrefixFrom(lab.Nth(b.Lab.Block("worker-2").Addr(), 9), 32))
+		for _, pod := range pods {
+			require.NoError(t, b.Lab.Enter("worker-2", func() error {
+				return exec.CommandContext(ctx, "ip", "route", "add", pod.String(), "dev", "cali0", "proto", "80").Run()
+			}))
 		}
+		time.Sleep(2 * time.Second)
+		require.Empty(t, p.arrived(t, pods))
 	})
 	p.phase(t, "nothing undeclared passes", func() { p.undeclared(t) })
 	p.phase(t, "replace a reflector", func() {
@@ -319,8 +317,9 @@ func (p *peered) await(t *testing.T) {
 			require.ElementsMatch(c, remote, o.Status.Remote.Reflectors)
 			ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
 			require.True(c, ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == o.Generation, "%+v", ready)
-			require.Len(c, o.Status.Sessions, 6)
-			require.Len(c, p.peers(c, s), 6)
+			sessions := 3 * len(s.Lab.Families(s.Lab.PodNetwork()))
+			require.Len(c, o.Status.Sessions, sessions)
+			require.Len(c, p.peers(c, s), sessions)
 		}
 	})
 	t.Logf("both ClusterPeerings are as they should be after %s", time.Since(began).Round(100*time.Millisecond))
@@ -368,29 +367,36 @@ func (p *peered) awaitRoutes(t *testing.T) {
 	t.Logf("all nodes have their routes after %s more", time.Since(began).Round(100*time.Millisecond))
 }
 
-// undeclared has b's nodes announce a range that is not advertised. It comes no further than a filter allows: emptied ones let it into a.
+// arrived are those of the ranges that a node of a has a route to.
+func (p *peered) arrived(t require.TestingT, ranges []netip.Prefix) (out []netip.Prefix) {
+	for _, r := range ranges {
+		for _, on := range p.a.Lab.Nodes() {
+			hops, err := p.a.Lab.NextHops(on, r)
+			require.NoError(t, err)
+			if len(hops) > 0 && !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// undeclared has b's nodes announce ranges that are not advertised. They come no further than a filter allows: emptied ones let them into a.
 func (p *peered) undeclared(t *testing.T) {
 	t.Helper()
-	balancers := netip.MustParsePrefix("198.51.100.0/24")
-	announce := func(blocks ...apiv3.ServiceLoadBalancerIPBlock) {
+	balancers := p.a.Lab.Families(netip.MustParsePrefix("198.51.100.0/24"))
+	announce := func(ranges ...netip.Prefix) {
 		config := bgpConfiguration(t, p.ctx, p.b)
-		config.Spec.ServiceLoadBalancerIPs = blocks
+		config.Spec.ServiceLoadBalancerIPs = nil
+		for _, r := range ranges {
+			config.Spec.ServiceLoadBalancerIPs = append(config.Spec.ServiceLoadBalancerIPs, apiv3.ServiceLoadBalancerIPBlock{CIDR: r.String()})
+		}
 		_, err := p.b.Lab.Calico().BGPConfigurations().Update(p.ctx, config, options.SetOptions{})
 		require.NoError(t, err)
 	}
-	arrived := func(t require.TestingT) (on []string) {
-		for _, name := range p.a.Lab.Nodes() {
-			hops, err := p.a.Lab.NextHops(name, balancers)
-			require.NoError(t, err)
-			if len(hops) > 0 {
-				on = append(on, name)
-			}
-		}
-		return on
-	}
-	announce(apiv3.ServiceLoadBalancerIPBlock{CIDR: balancers.String()})
+	announce(balancers...)
 	time.Sleep(2 * time.Second)
-	require.Empty(t, arrived(t))
+	require.Empty(t, p.arrived(t, balancers))
 	for _, s := range p.sites() {
 		s.KillManager()
 		filters := s.Lab.Calico().BGPFilter()
@@ -400,11 +406,11 @@ func (p *peered) undeclared(t *testing.T) {
 		_, err = filters.Update(p.ctx, f, options.SetOptions{})
 		require.NoError(t, err)
 	}
-	soon(t, func(c *assert.CollectT) { require.NotEmpty(c, arrived(c), "the negative control") })
+	soon(t, func(c *assert.CollectT) { require.Equal(c, balancers, p.arrived(c, balancers), "the negative control") })
 	for _, s := range p.sites() {
 		p.startManager(t, s)
 	}
-	soon(t, func(c *assert.CollectT) { require.Empty(c, arrived(c)) })
+	soon(t, func(c *assert.CollectT) { require.Empty(c, p.arrived(c, balancers)) })
 	announce()
 	p.await(t)
 }
@@ -491,7 +497,7 @@ func (p *peered) part(t *testing.T, before map[*site.Site]*apiv3.BGPConfiguratio
 		require.Empty(t, filters.Items)
 		pools, err := s.Lab.Calico().IPPools().List(p.ctx, options.ListOptions{})
 		require.NoError(t, err)
-		require.Len(t, pools.Items, 2)
+		require.Len(t, pools.Items, len(s.Lab.Families(s.Lab.PodNetwork())))
 		if after := bgpConfiguration(t, p.ctx, s); before[s] != nil {
 			require.Equal(t, before[s].Spec, after.Spec)
 			require.Equal(t, before[s].Annotations, after.Annotations)

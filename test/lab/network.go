@@ -191,7 +191,9 @@ func (l *Lab) addLocal(s *space, device string, address netip.Addr) error {
 	return errors.Join(errs...)
 }
 
-func inNodeNetwork(address netip.Addr) netip.Prefix { return netip.PrefixFrom(address, nodeNetwork.Bits()) }
+func inNodeNetwork(address netip.Addr) netip.Prefix {
+	return netip.PrefixFrom(address, nodeNetwork.Bits())
+}
 
 func change(handle *netlink.Handle, device string, do func(netlink.Link) error) error {
 	link, err := handle.LinkByName(device)
