@@ -171,22 +171,13 @@ func (l *Lab) wire(n *node) (err error) {
 	}
 	for path, value := range map[string]string{
 		"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0",
-		"ipv6/conf/all/forwarding": "1", "ipv6/conf/default/accept_dad": "0",
 	} {
-		if strings.HasPrefix(path, "ipv6") && !l.options.DualStack {
-			continue
-		}
 		if err := n.space.sysctl(path, value); err != nil {
 			return fmt.Errorf("setting %s: %w", path, err)
 		}
 	}
-	if err := l.fabric.plug(n.space.link, "eth0", n.port(), n.spec.Address); err != nil {
+	if err := errors.Join(l.fabric.plug(n.space.link, "eth0", n.port(), n.spec.Address), l.wire6(n)); err != nil {
 		return err
-	}
-	if l.options.DualStack {
-		if err := addAddress(n.space.link, "eth0", V6(inNodeNetwork(n.spec.Address))); err != nil {
-			return err
-		}
 	}
 	if l.options.Service {
 		if err := l.addLocal(n.space, serviceDevice, l.ServiceAddress()); err != nil {
@@ -197,6 +188,18 @@ func (l *Lab) wire(n *node) (err error) {
 		return nil
 	}
 	return l.addLocal(n.space, podDevice, n.podAddress())
+}
+
+// wire6 is what the host has of IPv6.
+func (l *Lab) wire6(n *node) error {
+	if !l.options.DualStack {
+		return nil
+	}
+	return errors.Join(
+		n.space.sysctl("ipv6/conf/all/forwarding", "1"),
+		n.space.sysctl("ipv6/conf/default/accept_dad", "0"), n.space.sysctl("ipv6/conf/eth0/accept_dad", "0"), // else addresses cannot be used at once
+		addAddress(n.space.link, "eth0", V6(inNodeNetwork(n.spec.Address))),
+	)
 }
 
 // startDaemons runs what calico-node runs: confd and the reporter, then, on the configuration that confd has rendered, BIRD.
