@@ -30,13 +30,13 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// Two clusters in one network, each with its manager, move onto reflectors, peer, and part. In between reflectors are replaced, one while
+// Two clusters in one network with both address families, each with its manager, move onto reflectors, peer, and part. In between reflectors are replaced, one while
 // the other cluster's manager is dead, an apiserver is away, a reflector crashes, and the next hop changes. But for the crash no pair of
 // pods, and no pod and service, of the two clusters or of one of them loses two probes in a row.
 func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, a := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "a", Service: true}})
-	_, b := site.ForTest(t, site.Options{Nodes: withControlPlane(6), Lab: lab.Options{Name: "b", ASNumber: 64513, Service: true, Beside: a.Lab}})
+	ctx, a := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "a", Service: true, DualStack: true}})
+	_, b := site.ForTest(t, site.Options{Nodes: withControlPlane(6), Lab: lab.Options{Name: "b", ASNumber: 64513, Service: true, DualStack: true, Beside: a.Lab}})
 	p := &peered{ctx: ctx, a: a, b: b}
 
 	p.phase(t, "migrate", func() {
@@ -51,16 +51,14 @@ func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 		p.awaitRoutes(t)
 		p.await(t)
 		// Felix has a route to each pod of a reflector, which is part of its block.
-		pod := netip.PrefixFrom(lab.Nth(b.Lab.Block("worker-2").Addr(), 9), 32)
-		require.NoError(t, b.Lab.Enter("worker-2", func() error {
-			return exec.CommandContext(ctx, "ip", "route", "add", pod.String(), "dev", "cali0", "proto", "80").Run()
-		}))
-		time.Sleep(2 * time.Second)
-		for _, on := range a.Lab.Nodes() {
-			hops, err := a.Lab.NextHops(on, pod)
-			require.NoError(t, err)
-			require.Empty(t, hops, on)
+		pods := b.Lab.Families(netip.PrefixFrom(lab.Nth(b.Lab.Block("worker-2").Addr(), 9), 32))
+		for _, pod := range pods {
+			require.NoError(t, b.Lab.Enter("worker-2", func() error {
+				return exec.CommandContext(ctx, "ip", "route", "add", pod.String(), "dev", "cali0", "proto", "80").Run()
+			}))
 		}
+		time.Sleep(2 * time.Second)
+		require.Empty(t, p.arrived(t, pods))
 	})
 	p.phase(t, "nothing undeclared passes", func() { p.undeclared(t) })
 	p.phase(t, "replace a reflector", func() {
@@ -291,9 +289,16 @@ func (p *peered) reflectors(t require.TestingT, s *site.Site) []netip.Addr {
 	require.NoError(t, err)
 	out := []netip.Addr{}
 	for _, name := range names {
-		out = append(out, s.Lab.Address(name))
+		out = append(out, p.addresses(s, name)...)
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
+func (p *peered) addresses(s *site.Site, node string) (out []netip.Addr) {
+	for _, address := range s.Lab.Families(netip.PrefixFrom(s.Lab.Address(node), 32)) {
+		out = append(out, address.Addr())
+	}
 	return out
 }
 
@@ -312,8 +317,9 @@ func (p *peered) await(t *testing.T) {
 			require.ElementsMatch(c, remote, o.Status.Remote.Reflectors)
 			ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
 			require.True(c, ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == o.Generation, "%+v", ready)
-			require.Len(c, o.Status.Sessions, 3)
-			require.Len(c, p.peers(c, s), 3)
+			sessions := 3 * len(s.Lab.Families(s.Lab.PodNetwork()))
+			require.Len(c, o.Status.Sessions, sessions)
+			require.Len(c, p.peers(c, s), sessions)
 		}
 	})
 	t.Logf("both ClusterPeerings are as they should be after %s", time.Since(began).Round(100*time.Millisecond))
@@ -330,24 +336,28 @@ func (p *peered) awaitRoutes(t *testing.T) {
 			here, err := s.CurrentReflectors(p.ctx)
 			require.NoError(c, err)
 			through := p.reflectors(c, there)
+			straight := p.peering(c, there).Spec.NextHop == v1alpha1.NextHopNodes
 			for _, on := range s.Lab.Nodes() {
 				for _, to := range append(there.Lab.Nodes(), "") {
-					prefix, want := there.Lab.ServiceNetwork(), through
+					prefix, by := there.Lab.ServiceNetwork(), through
 					if to != "" {
 						prefix = there.Lab.Block(to)
 					}
 					if !prefix.IsValid() {
 						continue
 					}
-					if to != "" && p.peering(c, there).Spec.NextHop == v1alpha1.NextHopNodes {
-						want = []netip.Addr{there.Lab.Address(to)}
+					if to != "" && straight {
+						by = p.addresses(there, to)
 					}
-					hops, err := s.Lab.NextHops(on, prefix)
-					require.NoError(c, err)
-					require.NotEmpty(c, hops, "%s to %s", on, prefix)
-					require.Subset(c, want, hops, "%s to %s", on, prefix)
-					if !slices.Contains(here, on) {
-						require.Equal(c, want, hops, "%s to %s", on, prefix)
+					for _, prefix := range s.Lab.Families(prefix) {
+						want := slices.DeleteFunc(slices.Clone(by), func(a netip.Addr) bool { return a.Is4() != prefix.Addr().Is4() })
+						hops, err := s.Lab.NextHops(on, prefix)
+						require.NoError(c, err)
+						require.NotEmpty(c, hops, "%s to %s", on, prefix)
+						require.Subset(c, want, hops, "%s to %s", on, prefix)
+						if !slices.Contains(here, on) {
+							require.Equal(c, want, hops, "%s to %s", on, prefix)
+						}
 					}
 				}
 			}
@@ -357,29 +367,36 @@ func (p *peered) awaitRoutes(t *testing.T) {
 	t.Logf("all nodes have their routes after %s more", time.Since(began).Round(100*time.Millisecond))
 }
 
-// undeclared has b's nodes announce a range that is not advertised. It comes no further than a filter allows: emptied ones let it into a.
+// arrived are those of the ranges that a node of a has a route to.
+func (p *peered) arrived(t require.TestingT, ranges []netip.Prefix) (out []netip.Prefix) {
+	for _, r := range ranges {
+		for _, on := range p.a.Lab.Nodes() {
+			hops, err := p.a.Lab.NextHops(on, r)
+			require.NoError(t, err)
+			if len(hops) > 0 && !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// undeclared has b's nodes announce ranges that are not advertised. They come no further than a filter allows: emptied ones let them into a.
 func (p *peered) undeclared(t *testing.T) {
 	t.Helper()
-	balancers := netip.MustParsePrefix("198.51.100.0/24")
-	announce := func(blocks ...apiv3.ServiceLoadBalancerIPBlock) {
+	balancers := p.a.Lab.Families(netip.MustParsePrefix("198.51.100.0/24"))
+	announce := func(ranges ...netip.Prefix) {
 		config := bgpConfiguration(t, p.ctx, p.b)
-		config.Spec.ServiceLoadBalancerIPs = blocks
+		config.Spec.ServiceLoadBalancerIPs = nil
+		for _, r := range ranges {
+			config.Spec.ServiceLoadBalancerIPs = append(config.Spec.ServiceLoadBalancerIPs, apiv3.ServiceLoadBalancerIPBlock{CIDR: r.String()})
+		}
 		_, err := p.b.Lab.Calico().BGPConfigurations().Update(p.ctx, config, options.SetOptions{})
 		require.NoError(t, err)
 	}
-	arrived := func(t require.TestingT) (on []string) {
-		for _, name := range p.a.Lab.Nodes() {
-			hops, err := p.a.Lab.NextHops(name, balancers)
-			require.NoError(t, err)
-			if len(hops) > 0 {
-				on = append(on, name)
-			}
-		}
-		return on
-	}
-	announce(apiv3.ServiceLoadBalancerIPBlock{CIDR: balancers.String()})
+	announce(balancers...)
 	time.Sleep(2 * time.Second)
-	require.Empty(t, arrived(t))
+	require.Empty(t, p.arrived(t, balancers))
 	for _, s := range p.sites() {
 		s.KillManager()
 		filters := s.Lab.Calico().BGPFilter()
@@ -389,11 +406,11 @@ func (p *peered) undeclared(t *testing.T) {
 		_, err = filters.Update(p.ctx, f, options.SetOptions{})
 		require.NoError(t, err)
 	}
-	soon(t, func(c *assert.CollectT) { require.NotEmpty(c, arrived(c), "the negative control") })
+	soon(t, func(c *assert.CollectT) { require.Equal(c, balancers, p.arrived(c, balancers), "the negative control") })
 	for _, s := range p.sites() {
 		p.startManager(t, s)
 	}
-	soon(t, func(c *assert.CollectT) { require.Empty(c, arrived(c)) })
+	soon(t, func(c *assert.CollectT) { require.Empty(c, p.arrived(c, balancers)) })
 	announce()
 	p.await(t)
 }
@@ -426,13 +443,15 @@ func (p *peered) crash(t *testing.T) {
 	require.NoError(t, p.b.Lab.Crash(names[0]))
 	require.NoError(t, p.b.Lab.SetReady(p.ctx, names[0], corev1.ConditionUnknown))
 	gone := time.Now()
-	dead := p.b.Lab.Address(names[0])
+	dead := p.addresses(p.b, names[0])
 	soon(t, func(c *assert.CollectT) {
 		for _, on := range p.a.Lab.Nodes() {
-			hops, err := p.a.Lab.NextHops(on, p.b.Lab.ServiceNetwork())
-			require.NoError(c, err)
-			require.NotEmpty(c, hops)
-			require.NotContains(c, hops, dead)
+			for _, to := range p.b.Lab.Families(p.b.Lab.ServiceNetwork()) {
+				hops, err := p.a.Lab.NextHops(on, to)
+				require.NoError(c, err)
+				require.NotEmpty(c, hops)
+				require.False(c, slices.ContainsFunc(hops, func(hop netip.Addr) bool { return slices.Contains(dead, hop) }), hops)
+			}
 		}
 	})
 	t.Logf("no node of a sends anything to the dead reflector after %s", time.Since(gone).Round(100*time.Millisecond))
@@ -462,7 +481,7 @@ func (p *peered) part(t *testing.T, before map[*site.Site]*apiv3.BGPConfiguratio
 			err := s.Client.Get(p.ctx, client.ObjectKey{Name: peeringName}, &v1alpha1.ClusterPeering{})
 			require.True(c, apierrors.IsNotFound(err), err)
 			for _, on := range s.Lab.Nodes() {
-				for _, to := range []netip.Prefix{p.other(s).Lab.ServiceNetwork(), p.other(s).Lab.Block("worker-0")} {
+				for _, to := range append(s.Lab.Families(p.other(s).Lab.ServiceNetwork()), s.Lab.Families(p.other(s).Lab.Block("worker-0"))...) {
 					hops, err := s.Lab.NextHops(on, to)
 					require.NoError(c, err)
 					require.Empty(c, hops, "%s to %s", on, to)
@@ -478,7 +497,7 @@ func (p *peered) part(t *testing.T, before map[*site.Site]*apiv3.BGPConfiguratio
 		require.Empty(t, filters.Items)
 		pools, err := s.Lab.Calico().IPPools().List(p.ctx, options.ListOptions{})
 		require.NoError(t, err)
-		require.Len(t, pools.Items, 1)
+		require.Len(t, pools.Items, len(s.Lab.Families(s.Lab.PodNetwork())))
 		if after := bgpConfiguration(t, p.ctx, s); before[s] != nil {
 			require.Equal(t, before[s].Spec, after.Spec)
 			require.Equal(t, before[s].Annotations, after.Annotations)

@@ -182,7 +182,11 @@ func (l *Lab) Reaches(from, to string) (bool, error) {
 func (l *Lab) NextHops(name string, to netip.Prefix) (hops []netip.Addr, err error) {
 	err = l.on(name, func(n *node) error {
 		dst := &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), to.Addr().BitLen())}
-		routes, err := n.space.link.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: dst}, netlink.RT_FILTER_DST)
+		family := netlink.FAMILY_V4
+		if to.Addr().Is6() {
+			family = netlink.FAMILY_V6
+		}
+		routes, err := n.space.link.RouteListFiltered(family, &netlink.Route{Dst: dst}, netlink.RT_FILTER_DST)
 		for _, route := range routes {
 			gateways := []net.IP{route.Gw}
 			for _, path := range route.MultiPath {

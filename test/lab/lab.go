@@ -9,7 +9,7 @@
 //
 // Pools must not be encapsulated, stock BIRD cannot do that. No kubelet, controller or scheduler runs: nodes are Ready when SetReady
 // says so, and the lab itself ends pods that are evicted or deleted; no other takes their place. Each node that runs pods has one
-// address that the probes use.
+// address that the probes use, in each address family.
 //
 // Two clusters in one network are two labs, the second with Options.Beside: probes run between all pods of both.
 package lab
@@ -26,6 +26,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,6 +67,10 @@ type Options struct {
 	// Service is an address that every node holds and answers at, as kube-proxy with IPVS has it; all pods probe it as "service". It is not
 	// advertised unless the BGPConfiguration says so: see ServiceNetwork.
 	Service bool
+	// DualStack gives all that has an IPv4 address the IPv6 address V6 of it too, another IP pool, and BIRD 6 Calico's configuration. The
+	// probes of IPv6 are between endpoints with this suffix: " IPv6". Faults of BIRD alone, as KillBIRD, are faults of IPv4's. Not with
+	// Etcd.
+	DualStack bool
 }
 
 // Lab is a running cluster. It is safe for concurrent use.
@@ -120,14 +125,14 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	if err := l.startControlPlane(ctx); err != nil {
 		return err
 	}
-	if err := writeConfdTemplates(ctx, l.path("confd")); err != nil {
+	if err := writeConfdTemplates(ctx, l.path("confd"), l.rendered()); err != nil {
 		return err
 	}
 	if err := l.createCluster(ctx); err != nil {
 		return err
 	}
 	if l.options.Service {
-		if err := l.fabric.prober.Add(l.endpoint("service"), l.ServiceAddress(), nil); err != nil {
+		if err := l.probe("service", l.ServiceAddress(), nil); err != nil {
 			return err
 		}
 	}
@@ -156,8 +161,12 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
+	var services []string
+	for _, p := range l.Families(l.ServiceNetwork()) {
+		services = append(services, p.String())
+	}
 	l.plane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds, APIServerFlags: []string{"--service-cluster-ip-range=" + l.ServiceNetwork().String()},
+		Dir: dir, Host: controlPlaneAddress().String(), CRDs: crds, APIServerFlags: []string{"--service-cluster-ip-range=" + strings.Join(services, ",")},
 	})
 	if err != nil {
 		return err
@@ -194,7 +203,7 @@ func (l *Lab) Stop() error {
 		l.kubelets.Wait()
 	}
 	for _, n := range l.nodes {
-		errs = append(errs, l.fabric.prober.Remove(l.endpoint(n.spec.Name)))
+		errs = append(errs, l.unprobe(n.spec.Name))
 		l.fabric.unplug(n.port())
 		n.destroy()
 	}
@@ -206,7 +215,7 @@ func (l *Lab) Stop() error {
 	case l.options.Beside == nil:
 		errs = append(errs, l.fabric.close())
 	case l.options.Service:
-		errs = append(errs, l.fabric.prober.Remove(l.endpoint("service")))
+		errs = append(errs, l.unprobe("service"))
 	}
 	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
 }
@@ -242,6 +251,29 @@ func (l *Lab) Report() probe.Report { return l.fabric.prober.Report() }
 
 // endpoint is the probes' name of a node's pods.
 func (l *Lab) endpoint(name string) string { return path.Join(l.options.Name, name) }
+
+// ipv6Suffix ends the names of endpoints.
+const ipv6Suffix = " IPv6"
+
+func (l *Lab) probe(name string, address netip.Addr, enter func(func() error) error) error {
+	err := l.fabric.prober.Add(l.endpoint(name), address, enter)
+	if err == nil && l.options.DualStack {
+		err = l.fabric.prober.Add(l.endpoint(name)+ipv6Suffix, v6(address), enter)
+	}
+	return err
+}
+
+func (l *Lab) unprobe(name string) error {
+	return errors.Join(l.fabric.prober.Remove(l.endpoint(name)), l.fabric.prober.Remove(l.endpoint(name)+ipv6Suffix))
+}
+
+// Families are a range or address in each address family of the lab.
+func (l *Lab) Families(p netip.Prefix) []netip.Prefix {
+	if l.options.DualStack {
+		return []netip.Prefix{p, V6(p)}
+	}
+	return []netip.Prefix{p}
+}
 
 // Nodes are the names of the nodes that are up, in the order of their creation.
 func (l *Lab) Nodes() []string {

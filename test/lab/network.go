@@ -57,6 +57,15 @@ func Nth(base netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
+// V6 is the IPv6 range that goes with an IPv4 one: see Options.DualStack.
+func V6(p netip.Prefix) netip.Prefix { return netip.PrefixFrom(v6(p.Addr()), 96+p.Bits()) }
+
+func v6(a netip.Addr) netip.Addr {
+	b := [16]byte{0: 0xfd}
+	copy(b[12:], a.AsSlice())
+	return netip.AddrFrom16(b)
+}
+
 // fabric is the bridge that everything is plugged into, in a namespace of its own, and the probes on it.
 type fabric struct {
 	*space
@@ -129,7 +138,7 @@ func (f *fabric) plug(into *netlink.Handle, device, port string, address netip.A
 	}
 	err = errors.Join(
 		change(f.link, port, func(end netlink.Link) error { return f.link.LinkSetMaster(end, master) }),
-		setUp(f.link, port), setUp(into, device), addAddress(into, device, netip.PrefixFrom(address, nodeNetwork.Bits())),
+		setUp(f.link, port), setUp(into, device), addAddress(into, device, inNodeNetwork(address)),
 	)
 	if err != nil {
 		return err
@@ -170,12 +179,20 @@ func (m member) learn(other member) error {
 }
 
 // addLocal gives the node an address of its own, on one of the devices from which Calico's BIRD configuration takes no routes.
-func addLocal(s *space, device string, address netip.Addr) error {
+func (l *Lab) addLocal(s *space, device string, address netip.Addr) error {
 	peer := device + "-peer"
 	if err := s.link.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: device}, PeerName: peer}); err != nil {
 		return fmt.Errorf("making %s: %w", device, err)
 	}
-	return errors.Join(setUp(s.link, peer), setUp(s.link, device), addAddress(s.link, device, netip.PrefixFrom(address, 32)))
+	errs := []error{setUp(s.link, peer), setUp(s.link, device)}
+	for _, p := range l.Families(netip.PrefixFrom(address, 32)) {
+		errs = append(errs, addAddress(s.link, device, p))
+	}
+	return errors.Join(errs...)
+}
+
+func inNodeNetwork(address netip.Addr) netip.Prefix {
+	return netip.PrefixFrom(address, nodeNetwork.Bits())
 }
 
 func change(handle *netlink.Handle, device string, do func(netlink.Link) error) error {

@@ -44,6 +44,7 @@ type node struct {
 	number int
 	index  int // of the lab in the fabric
 	block  netip.Prefix
+	files  []string // that confd renders
 	dir    string
 	space  *space
 	agent  *daemon
@@ -84,7 +85,7 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 		err = l.bringUp(ctx, n)
 	}
 	if err != nil {
-		err = errors.Join(err, l.fabric.prober.Remove(l.endpoint(n.spec.Name)))
+		err = errors.Join(err, l.unprobe(n.spec.Name))
 		l.forget(n)
 		n.destroy()
 		return fmt.Errorf("adding node %q: %w", n.spec.Name, err)
@@ -96,7 +97,7 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 // disappears, and its objects are deleted. After Crash peers keep its routes for the graceful restart time.
 func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
-		if err := l.fabric.prober.Remove(l.endpoint(name)); err != nil {
+		if err := l.unprobe(name); err != nil {
 			return err
 		}
 		if n.bird.running() {
@@ -116,7 +117,7 @@ func (l *Lab) reserve(spec NodeSpec) (*node, error) {
 	if _, exists := l.nodes[spec.Name]; exists {
 		return nil, errors.New("it exists")
 	}
-	n := &node{spec: spec, number: l.created, index: l.index, dir: l.path("nodes/" + spec.Name)}
+	n := &node{spec: spec, number: l.created, index: l.index, dir: l.path("nodes/" + spec.Name), files: l.rendered()}
 	n.block = netip.PrefixFrom(Nth(l.PodNetwork().Addr(), n.number*blockSize), blockBits)
 	if !spec.Address.IsValid() {
 		n.spec.Address = Nth(nodeNetwork.Addr(), l.index<<13+firstHost+n.number)
@@ -175,24 +176,36 @@ func (l *Lab) wire(n *node) (err error) {
 			return fmt.Errorf("setting %s: %w", path, err)
 		}
 	}
-	if err := l.fabric.plug(n.space.link, "eth0", n.port(), n.spec.Address); err != nil {
+	if err := errors.Join(l.fabric.plug(n.space.link, "eth0", n.port(), n.spec.Address), l.wire6(n)); err != nil {
 		return err
 	}
 	if l.options.Service {
-		if err := addLocal(n.space, serviceDevice, l.ServiceAddress()); err != nil {
+		if err := l.addLocal(n.space, serviceDevice, l.ServiceAddress()); err != nil {
 			return err
 		}
 	}
 	if n.spec.Pods == 0 {
 		return nil
 	}
-	return addLocal(n.space, podDevice, n.podAddress())
+	return l.addLocal(n.space, podDevice, n.podAddress())
+}
+
+// wire6 is what the host has of IPv6.
+func (l *Lab) wire6(n *node) error {
+	if !l.options.DualStack {
+		return nil
+	}
+	return errors.Join(
+		n.space.sysctl("ipv6/conf/all/forwarding", "1"),
+		n.space.sysctl("ipv6/conf/default/accept_dad", "0"), n.space.sysctl("ipv6/conf/eth0/accept_dad", "0"), // else addresses cannot be used at once
+		addAddress(n.space.link, "eth0", V6(inNodeNetwork(n.spec.Address))),
+	)
 }
 
 // startDaemons runs what calico-node runs: confd and the reporter, then, on the configuration that confd has rendered, BIRD.
 func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 	empty := fmt.Sprintf("router id %s;\nprotocol device {}\n", n.spec.Address)
-	if err := os.WriteFile(n.config("bird6-empty.cfg"), []byte(empty), 0o600); err != nil {
+	if err := os.WriteFile(n.config(emptyConfig), []byte(empty), 0o600); err != nil {
 		return fmt.Errorf("writing bird6's configuration: %w", err)
 	}
 	n.agent = &daemon{
@@ -207,7 +220,13 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 	n.bird = n.newBIRD(l.realTime, "-R")
 	n.bird6 = &daemon{
 		space: n.space, logPath: n.path("bird6.log"),
-		command: []string{"bird6", "-R", "-s", calicoRunDir + "/bird6.ctl", "-d", "-c", configDir + "/bird6-empty.cfg"},
+		command: []string{"bird6", "-R", "-s", calicoRunDir + "/bird6.ctl", "-d", "-c", configDir + "/" + emptyConfig},
+	}
+	if l.options.DualStack {
+		n.bird6.command[len(n.bird6.command)-1] = configDir + "/bird6.cfg"
+		if l.realTime {
+			n.bird6.command = append([]string{"chrt", "-r", "10"}, n.bird6.command...)
+		}
 	}
 	return n.boot(ctx)
 }
@@ -251,11 +270,20 @@ func (n *node) startBIRD(ctx context.Context) error {
 	})
 }
 
-var rendered = []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"}
+const emptyConfig = "bird6-empty.cfg"
+
+// rendered are the files that confd renders.
+func (l *Lab) rendered() []string {
+	files := []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"}
+	if l.options.DualStack {
+		files = append(files, "bird6.cfg", "bird6_aggr.cfg", "bird6_ipam.cfg")
+	}
+	return files
+}
 
 func (n *node) waitForConfig(ctx context.Context) error {
 	return poll(ctx, func() error {
-		for _, name := range rendered {
+		for _, name := range n.files {
 			if _, err := os.Stat(n.config(name)); err != nil {
 				return fmt.Errorf("confd has not rendered %s", name)
 			}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/api/pkg/lib/numorstring"
@@ -40,14 +42,16 @@ const (
 )
 
 func (l *Lab) createCluster(ctx context.Context) error {
-	pool := apiv3.NewIPPool()
-	pool.Name = "default-ipv4-ippool"
-	pool.Spec = apiv3.IPPoolSpec{
-		CIDR: l.PodNetwork().String(), BlockSize: blockBits, NATOutgoing: true, NodeSelector: "all()",
-		IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
-	}
-	if _, err := l.calico.IPPools().Create(ctx, pool, options.SetOptions{}); err != nil {
-		return fmt.Errorf("creating the IP pool: %w", err)
+	for i, network := range l.Families(l.PodNetwork()) {
+		pool := apiv3.NewIPPool()
+		pool.Name = fmt.Sprintf("default-ipv%d-ippool", 4+2*i)
+		pool.Spec = apiv3.IPPoolSpec{
+			CIDR: network.String(), BlockSize: blockBits + 96*i, NATOutgoing: true, NodeSelector: "all()",
+			IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
+		}
+		if _, err := l.calico.IPPools().Create(ctx, pool, options.SetOptions{}); err != nil {
+			return fmt.Errorf("creating the IP pool: %w", err)
+		}
 	}
 	release, _, err := programs.Calico()
 	if err != nil {
@@ -105,7 +109,10 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 	}
 	maps.Copy(labels, n.spec.Labels)
 	annotations := map[string]string{
-		"projectcalico.org/IPv4Address": fmt.Sprintf("%s/%d", n.spec.Address, nodeNetwork.Bits()),
+		"projectcalico.org/IPv4Address": inNodeNetwork(n.spec.Address).String(),
+	}
+	if l.options.DualStack {
+		annotations["projectcalico.org/IPv6Address"] = V6(inNodeNetwork(n.spec.Address)).String()
 	}
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),
@@ -134,7 +141,7 @@ func (l *Lab) createOwnNode(ctx context.Context, n *node, labels map[string]stri
 	o := libapiv3.NewNode()
 	o.Name, o.Labels = l.calicoName(n), labels
 	o.Spec.OrchRefs = []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: n.spec.Name}}
-	o.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: fmt.Sprintf("%s/%d", n.spec.Address, nodeNetwork.Bits())}
+	o.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: inNodeNetwork(n.spec.Address).String()}
 	_, err := l.calico.Nodes().Create(ctx, o, options.SetOptions{})
 	return err
 }
@@ -147,13 +154,17 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 		})
 		return err
 	}
-	affinity := libapiv3.NewBlockAffinity()
-	affinity.Name = n.blockName()
-	affinity.Spec = libapiv3.BlockAffinitySpec{
-		State: string(model.StateConfirmed), Node: n.spec.Name, Type: "host", CIDR: n.block.String(), Deleted: "false",
+	for _, block := range l.Families(n.block) {
+		affinity := libapiv3.NewBlockAffinity()
+		affinity.Name = n.blockName(block)
+		affinity.Spec = libapiv3.BlockAffinitySpec{
+			State: string(model.StateConfirmed), Node: n.spec.Name, Type: "host", CIDR: block.String(), Deleted: "false",
+		}
+		if _, err := l.calico.BlockAffinities().Create(ctx, affinity, options.SetOptions{}); err != nil {
+			return err
+		}
 	}
-	_, err := l.calico.BlockAffinities().Create(ctx, affinity, options.SetOptions{})
-	return err
+	return nil
 }
 
 // deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is fine.
@@ -168,10 +179,11 @@ func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 			}
 		}
 	}
-	errs = append(errs,
-		l.kube.CoreV1().RESTClient().Delete().AbsPath("/apis/crd.projectcalico.org/v1/blockaffinities/"+n.blockName()).Do(ctx).Error(),
-		l.deleteCalicoNode(ctx, n),
-	)
+	for _, block := range l.Families(n.block) {
+		path := "/apis/crd.projectcalico.org/v1/blockaffinities/" + n.blockName(block)
+		errs = append(errs, l.kube.CoreV1().RESTClient().Delete().AbsPath(path).Do(ctx).Error())
+	}
+	errs = append(errs, l.deleteCalicoNode(ctx, n))
 	pods, err := l.kube.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.spec.Name})
 	if err != nil {
 		return fmt.Errorf("listing pods: %w", err)
@@ -194,7 +206,6 @@ func (l *Lab) blockKey(n *node) model.BlockAffinityKey {
 	return model.BlockAffinityKey{CIDR: cnet.MustParseCIDR(n.block.String()), Host: l.calicoName(n), AffinityType: "host"}
 }
 
-func (n *node) blockName() string {
-	a := n.block.Addr().As4()
-	return fmt.Sprintf("%s-%d-%d-%d-%d-%d", n.spec.Name, a[0], a[1], a[2], a[3], n.block.Bits())
+func (n *node) blockName(block netip.Prefix) string {
+	return n.spec.Name + "-" + strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(block.String())
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ func (l *Lab) createPods(ctx context.Context, n *node) error {
 	n.pods.mu.Lock()
 	defer n.pods.mu.Unlock()
 	n.pods.running = running
-	return l.fabric.prober.Add(l.endpoint(n.spec.Name), n.podAddress(), n.space.enter)
+	return l.probe(n.spec.Name, n.podAddress(), n.space.enter)
 }
 
 func (l *Lab) createPod(ctx context.Context, n *node, address string) (string, error) {
@@ -116,7 +117,7 @@ func (l *Lab) endPods(n *node, pods ...string) error {
 	if before == 0 || len(n.pods.running) > 0 {
 		return nil
 	}
-	return l.fabric.prober.Remove(l.endpoint(n.spec.Name))
+	return l.unprobe(n.spec.Name)
 }
 
 // removePod makes a pod's object disappear at once. It may be gone already.
@@ -216,7 +217,7 @@ func (l *Lab) ReplaceCalicoNode(ctx context.Context, name, kubeconfig string) er
 	}
 	return l.on(name, func(n *node) error {
 		n.agent.env = append(n.agent.env, "KUBECONFIG="+kubeconfig)
-		for _, file := range rendered {
+		for _, file := range n.files {
 			if err := os.Remove(n.config(file)); err != nil {
 				return fmt.Errorf("removing what confd had rendered: %w", err)
 			}
@@ -237,20 +238,22 @@ var (
 )
 
 // writeConfdTemplates copies Calico's templates, made fit for stock BIRD, and its list of templates, for all nodes: each writes to its own
-// folder and reloads its own BIRD, which it sees below calicoRunDir. BIRD 6 is left out: the lab has no IPv6, and an empty configuration
-// satisfies the reporter.
-func writeConfdTemplates(ctx context.Context, dir string) error {
+// folder and reloads its own BIRD, which it sees below calicoRunDir. Without IPv6 BIRD 6 is left out, and an empty configuration satisfies
+// the reporter.
+func writeConfdTemplates(ctx context.Context, dir string, files []string) error {
 	calico, err := controlplane.CalicoSources(ctx)
 	if err != nil {
 		return err
 	}
 	source := filepath.Join(calico, "confd", "etc", "calico", "confd")
-	for _, name := range []string{"bird", "bird_aggr", "bird_ipam"} {
+	for _, name := range files {
+		name, _, _ = strings.Cut(name, ".")
+		bird, _, _ := strings.Cut(name, "_")
 		for file, change := range map[string]func(string) string{
 			"templates/" + name + ".cfg.template": func(text string) string { return tunnelAttribute.ReplaceAllString(text, "") },
 			"conf.d/" + name + ".toml": func(text string) string {
 				text = destination.ReplaceAllString(checkCommand.ReplaceAllString(text, ""), `dest = "`+configDir+`/$1"`)
-				return reloadCommand.ReplaceAllString(text, `reload_cmd = "birdc -s `+calicoRunDir+`/bird.ctl configure || true"`)
+				return reloadCommand.ReplaceAllString(text, `reload_cmd = "birdc -s `+calicoRunDir+`/`+bird+`.ctl configure || true"`)
 			},
 		} {
 			text, err := os.ReadFile(filepath.Join(source, file)) //nolint:gosec // G304: Calico's files

@@ -34,7 +34,7 @@ const (
 	receiveBuffer = 4 << 20
 )
 
-// Prober probes all ordered pairs of its endpoints. It is safe for concurrent use.
+// Prober probes all ordered pairs of its endpoints that have addresses of one family. It is safe for concurrent use.
 type Prober struct {
 	interval time.Duration
 	epoch    time.Time
@@ -92,8 +92,10 @@ func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) e
 		return errors.Join(fmt.Errorf("probing %q: it is already there", name), added.close())
 	}
 	for _, other := range p.endpoints {
-		p.connect(added, other)
-		p.connect(other, added)
+		if other.address.Is4() == address.Is4() {
+			p.connect(added, other)
+			p.connect(other, added)
+		}
 	}
 	p.endpoints[name] = added
 	if added.conn != nil {
@@ -229,6 +231,9 @@ func (p *Prober) send() {
 			for _, s := range source.targets {
 				sequence := s.begin(time.Since(p.epoch))
 				encode(packet, p.id, s.number, sequence)
+				if len(s.target.IP) == net.IPv6len {
+					packet[0] = 128 // ICMPv6's echo request, for which the kernel makes the checksum
+				}
 				// A route that is missing shows as an error here. The probe is lost either way.
 				_, _ = source.conn.WriteToIP(packet, &s.target)
 			}
@@ -260,6 +265,9 @@ func (p *Prober) receive(e *endpoint) {
 // packetSize is an ICMP header and our number and sequence.
 const packetSize = 16
 
+// echoReply6 is the type of ICMPv6's. That of IPv4 is 0.
+const echoReply6 = 129
+
 // encode fills in an echo request. The kernel of the target answers with the same body.
 func encode(packet []byte, id uint16, number, sequence uint32) {
 	clear(packet)
@@ -278,7 +286,7 @@ func encode(packet []byte, id uint16, number, sequence uint32) {
 }
 
 func decode(packet []byte) (id uint16, number, sequence uint32, ok bool) {
-	if len(packet) < packetSize || packet[0] != 0 {
+	if len(packet) < packetSize || packet[0] != 0 && packet[0] != echoReply6 {
 		return 0, 0, 0, false
 	}
 	return binary.BigEndian.Uint16(packet[4:]), binary.BigEndian.Uint32(packet[8:]), binary.BigEndian.Uint32(packet[12:]), true
@@ -286,7 +294,11 @@ func decode(packet []byte) (id uint16, number, sequence uint32, ok bool) {
 
 // listen opens a raw ICMP socket that receives echo replies only, in the network namespace of the calling thread.
 func listen(address netip.Addr) (*net.IPConn, error) {
-	conn, err := net.ListenIP("ip4:icmp", &net.IPAddr{IP: address.AsSlice()})
+	network := "ip4:icmp"
+	if address.Is6() {
+		network = "ip6:ipv6-icmp"
+	}
+	conn, err := net.ListenIP(network, &net.IPAddr{IP: address.AsSlice()})
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", address, err)
 	}
@@ -297,7 +309,16 @@ func listen(address netip.Addr) (*net.IPConn, error) {
 	var optionErr error
 	err = raw.Control(func(fd uintptr) {
 		const icmpFilter, echoReplyOnly = 1, ^1
-		optionErr = unix.SetsockoptInt(int(fd), unix.SOL_RAW, icmpFilter, echoReplyOnly)
+		if address.Is4() {
+			optionErr = unix.SetsockoptInt(int(fd), unix.SOL_RAW, icmpFilter, echoReplyOnly)
+		} else {
+			var blocked unix.ICMPv6Filter
+			for i := range blocked.Data {
+				blocked.Data[i] = ^uint32(0)
+			}
+			blocked.Data[echoReply6/32] &^= 1 << (echoReply6 % 32)
+			optionErr = unix.SetsockoptICMPv6Filter(int(fd), unix.IPPROTO_ICMPV6, icmpFilter, &blocked)
+		}
 		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 			// Without privileges on the host: as much as it lets everyone have.
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
@@ -329,7 +350,7 @@ func read(conn *net.IPConn, buffer, control []byte) (packet []byte, came time.Ti
 		}
 	}
 	header := 0
-	if n > 0 {
+	if n > 0 && buffer[0]>>4 == 4 { // IPv6 leaves its header out
 		header = int(buffer[0]&0x0f) * 4
 	}
 	return buffer[min(header, n):n], came, nil
