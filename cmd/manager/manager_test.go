@@ -32,8 +32,8 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/config/rbac"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
 	"github.com/rrpool/rrpool/test/fakenetwork"

@@ -116,13 +116,13 @@ func TestAClusterIsPeeredWithAPasswordWhileItMigrates(t *testing.T) {
 	before := map[*site.Site]*apiv3.BGPConfiguration{b: bgpConfiguration(t, ctx, b)}
 
 	ref := v1alpha1.SecretKeyRef{Name: "peering-password", Key: "password"}
-	secret := func(s *site.Site, password string) *corev1.Secret {
+	secret := func(password string) *corev1.Secret {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Namespace: lab.SecretNamespace}, StringData: map[string]string{ref.Key: password},
 		}
 	}
-	require.NoError(t, a.Client.Create(ctx, secret(a, "right")))
-	require.NoError(t, b.Client.Create(ctx, secret(b, "wrong")))
+	require.NoError(t, a.Client.Create(ctx, secret("right")))
+	require.NoError(t, b.Client.Create(ctx, secret("wrong")))
 	p.phase(t, "migrate", func() {
 		p.create(t, func(s *site.Site, spec *v1alpha1.ClusterPeeringSpec) {
 			if spec.PasswordSecretRef = ref; s == a {
@@ -145,7 +145,7 @@ func TestAClusterIsPeeredWithAPasswordWhileItMigrates(t *testing.T) {
 		})
 	})
 	p.phase(t, "the right password", func() {
-		require.NoError(t, b.Client.Update(ctx, secret(b, "right")))
+		require.NoError(t, b.Client.Update(ctx, secret("right")))
 		p.awaitRoutes(t)
 		p.await(t)
 	})
@@ -165,32 +165,6 @@ func TestAClusterIsPeeredWithAPasswordWhileItMigrates(t *testing.T) {
 		p.awaitRoutes(t)
 	})
 	p.part(t, before)
-}
-
-// migrate starts a cluster's manager and moves the cluster onto reflectors.
-func (p *peered) migrate(t *testing.T, s *site.Site) {
-	t.Helper()
-	p.startManager(t, s)
-	require.NoError(t, s.CreatePool(p.ctx, func(o *v1alpha1.RouteReflectorPool) {
-		cordoning(o)
-		o.Spec.Rollout.RemovalDelay.Duration = 3 * time.Second
-	}))
-	require.NoError(t, s.WaitReady(within(t, p.ctx)))
-}
-
-// renumber gives b another AS number and says what that costs.
-func (p *peered) renumber(t *testing.T, where string, number numorstring.ASNumber) {
-	t.Helper()
-	p.b.Lab.Checkpoint(where)
-	config := bgpConfiguration(t, p.ctx, p.b)
-	config.Spec.ASNumber = &number
-	_, err := p.b.Lab.Calico().BGPConfigurations().Update(p.ctx, config, options.SetOptions{})
-	require.NoError(t, err)
-	time.Sleep(time.Minute) // the longest that BIRD waits before it connects again is 35 s
-	p.phase(t, "after "+where, func() { time.Sleep(2 * time.Second) })
-	report := p.b.Lab.Report().Phase(where)
-	t.Logf("AS %s %s: inside b up to %s were lost", number.String(), where, report.Between("b/", "b/").LongestOutage())
-	require.NoError(t, report.Between("a/", "a/").ZeroLoss())
 }
 
 // peered are two clusters, of which each has the ClusterPeering "other".
@@ -233,6 +207,32 @@ func (p *peered) phase(t *testing.T, name string, do func()) {
 			require.True(t, one.LongestRun < 2 && !one.Unconnected, "%s: %s", name, one)
 		}
 	}
+}
+
+// migrate starts a cluster's manager and moves the cluster onto reflectors.
+func (p *peered) migrate(t *testing.T, s *site.Site) {
+	t.Helper()
+	p.startManager(t, s)
+	require.NoError(t, s.CreatePool(p.ctx, func(o *v1alpha1.RouteReflectorPool) {
+		cordoning(o)
+		o.Spec.Rollout.RemovalDelay.Duration = 3 * time.Second
+	}))
+	require.NoError(t, s.WaitReady(within(t, p.ctx)))
+}
+
+// renumber gives b another AS number and says what that costs.
+func (p *peered) renumber(t *testing.T, where string, number numorstring.ASNumber) {
+	t.Helper()
+	p.b.Lab.Checkpoint(where)
+	config := bgpConfiguration(t, p.ctx, p.b)
+	config.Spec.ASNumber = &number
+	_, err := p.b.Lab.Calico().BGPConfigurations().Update(p.ctx, config, options.SetOptions{})
+	require.NoError(t, err)
+	time.Sleep(time.Minute) // the longest that BIRD waits before it connects again is 35 s
+	p.phase(t, "after "+where, func() { time.Sleep(2 * time.Second) })
+	report := p.b.Lab.Report().Phase(where)
+	t.Logf("AS %s %s: inside b up to %s were lost", number.String(), where, report.Between("b/", "b/").LongestOutage())
+	require.NoError(t, report.Between("a/", "a/").ZeroLoss())
 }
 
 func (p *peered) startManager(t *testing.T, s *site.Site) {

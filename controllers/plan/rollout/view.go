@@ -153,7 +153,7 @@ func (v *view) settling(routes int) {
 // The paths that a client holds come from its reflectors in equal parts.
 func routesSent(network *simulate.Network) int {
 	classes := network.Classes()
-	sent := make([]int, len(classes))
+	sent := make([]int, len(classes)+1) // 0 where there are no nodes
 	for _, to := range classes {
 		client := to.Nodes[0]
 		if to.Reflects || network.Sessions(client) == 0 {
@@ -166,7 +166,7 @@ func routesSent(network *simulate.Network) int {
 			}
 		}
 	}
-	return slices.Max(append(sent, 0))
+	return slices.Max(sent)
 }
 
 // settleTime is how long BIRD may take to send so many routes. Measured (docs/capacity.md): up to 7 s per million on a busy machine, 2.5 s
