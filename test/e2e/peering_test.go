@@ -30,9 +30,9 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// Two clusters in one network with both address families, each with its manager, move onto reflectors, peer, and part. In between reflectors are replaced, one while
-// the other cluster's manager is dead, an apiserver is away, a reflector crashes, and the next hop changes. But for the crash no pair of
-// pods, and no pod and service, of the two clusters or of one of them loses two probes in a row.
+// Two clusters in one network, with both address families and each with its manager, move onto reflectors, peer, and part. In between
+// reflectors are replaced, one while the other cluster's manager is dead, an apiserver is away, a reflector crashes, and the next hop
+// changes. But for the crash no pair of pods, and no pod and service, of the two clusters or of one of them loses two probes in a row.
 func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 	lab.SkipLong(t)
 	ctx, a := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "a", Service: true, DualStack: true}})
@@ -103,8 +103,8 @@ func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 // ClusterPeering there already. The passwords differ at first. At last a goes back to the mesh and onto reflectors again, still peered.
 func TestAClusterIsPeeredWithAPasswordWhileItMigrates(t *testing.T) {
 	lab.SkipLong(t)
-	ctx, a := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "a", Service: true}})
-	_, b := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "b", Service: true, Beside: a.Lab}})
+	ctx, a := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "a", Service: true, DualStack: true}})
+	_, b := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "b", Service: true, DualStack: true, Beside: a.Lab}})
 	p := &peered{ctx: ctx, a: a, b: b}
 
 	require.Nil(t, bgpConfiguration(t, ctx, b))
@@ -126,12 +126,15 @@ func TestAClusterIsPeeredWithAPasswordWhileItMigrates(t *testing.T) {
 	p.phase(t, "migrate", func() {
 		p.create(t, func(s *site.Site, spec *v1alpha1.ClusterPeeringSpec) {
 			if spec.PasswordSecretRef = ref; s == a {
-				spec.Remote = v1alpha1.RemoteCluster{Static: &v1alpha1.StaticRemote{
-					ASNumber: 64514, PodCIDRs: []string{b.Lab.PodNetwork().String()}, ServiceCIDRs: []string{b.Lab.ServiceNetwork().String()},
-				}}
+				static := &v1alpha1.StaticRemote{ASNumber: 64514}
 				for _, r := range p.reflectors(t, b) {
-					spec.Remote.Static.Reflectors = append(spec.Remote.Static.Reflectors, r.String())
+					static.Reflectors = append(static.Reflectors, r.String())
 				}
+				for i, pods := range b.Lab.Families(b.Lab.PodNetwork()) {
+					static.PodCIDRs = append(static.PodCIDRs, pods.String())
+					static.ServiceCIDRs = append(static.ServiceCIDRs, b.Lab.Families(b.Lab.ServiceNetwork())[i].String())
+				}
+				spec.Remote = v1alpha1.RemoteCluster{Static: static}
 			}
 		})
 		p.migrate(t, a)
@@ -140,7 +143,7 @@ func TestAClusterIsPeeredWithAPasswordWhileItMigrates(t *testing.T) {
 				ready := meta.FindStatusCondition(p.peering(c, s).Status.Conditions, v1alpha1.ConditionReady)
 				require.True(c, ready != nil && ready.Reason == "SessionsMissing", "%+v", ready)
 				require.Contains(c, ready.Message, "with the same password")
-				require.Len(c, p.peering(c, s).Status.Sessions, 3)
+				require.Len(c, p.peering(c, s).Status.Sessions, peerings)
 			}
 		})
 	})
@@ -175,7 +178,11 @@ type peered struct {
 	joined bool
 }
 
-const peeringName = "other"
+const (
+	peeringName = "other"
+	// peerings are how many sessions two clusters have, three in each address family.
+	peerings = 6
+)
 
 func (p *peered) sites() []*site.Site { return []*site.Site{p.a, p.b} }
 
@@ -317,9 +324,8 @@ func (p *peered) await(t *testing.T) {
 			require.ElementsMatch(c, remote, o.Status.Remote.Reflectors)
 			ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
 			require.True(c, ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == o.Generation, "%+v", ready)
-			sessions := 3 * len(s.Lab.Families(s.Lab.PodNetwork()))
-			require.Len(c, o.Status.Sessions, sessions)
-			require.Len(c, p.peers(c, s), sessions)
+			require.Len(c, o.Status.Sessions, peerings)
+			require.Len(c, p.peers(c, s), peerings)
 		}
 	})
 	t.Logf("both ClusterPeerings are as they should be after %s", time.Since(began).Round(100*time.Millisecond))
@@ -350,7 +356,8 @@ func (p *peered) awaitRoutes(t *testing.T) {
 						by = p.addresses(there, to)
 					}
 					for _, prefix := range s.Lab.Families(prefix) {
-						want := slices.DeleteFunc(slices.Clone(by), func(a netip.Addr) bool { return a.Is4() != prefix.Addr().Is4() })
+						otherFamily := func(a netip.Addr) bool { return a.Is4() != prefix.Addr().Is4() }
+						want := slices.DeleteFunc(slices.Clone(by), otherFamily)
 						hops, err := s.Lab.NextHops(on, prefix)
 						require.NoError(c, err)
 						require.NotEmpty(c, hops, "%s to %s", on, prefix)
@@ -497,7 +504,7 @@ func (p *peered) part(t *testing.T, before map[*site.Site]*apiv3.BGPConfiguratio
 		require.Empty(t, filters.Items)
 		pools, err := s.Lab.Calico().IPPools().List(p.ctx, options.ListOptions{})
 		require.NoError(t, err)
-		require.Len(t, pools.Items, len(s.Lab.Families(s.Lab.PodNetwork())))
+		require.Len(t, pools.Items, 2)
 		if after := bgpConfiguration(t, p.ctx, s); before[s] != nil {
 			require.Equal(t, before[s].Spec, after.Spec)
 			require.Equal(t, before[s].Annotations, after.Annotations)
