@@ -75,7 +75,7 @@ func run(ctx context.Context, sizes []int, restTime time.Duration, operator []st
 		if size < zones {
 			return fmt.Errorf("--sizes: %d is less than %d", size, zones)
 		}
-		b := &bench{size: (size + zones - 1) / zones, restTime: restTime, operator: operator}
+		b := &bench{size: (size + zones - 1) / zones, restTime: restTime, operator: operator, warmUp: time.Minute}
 		err := b.run(ctx)
 		if err != nil {
 			return errors.Join(fmt.Errorf("measuring %d nodes: %w", size, err), b.tail())
@@ -93,6 +93,7 @@ type bench struct {
 	size     int // nodes of a zone
 	restTime time.Duration
 	operator []string
+	warmUp   time.Duration // of another operator
 
 	dir     string
 	plane   *controlplane.ControlPlane
@@ -124,7 +125,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	}
 	defer b.manager.Kill()
 	if b.operator[0] != "" {
-		if err := sleep(ctx, time.Minute); err != nil {
+		if err := sleep(ctx, b.warmUp); err != nil {
 			return err
 		}
 		return b.rest(ctx)
