@@ -1,13 +1,16 @@
 package rollout_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -21,6 +24,7 @@ func BenchmarkNext(b *testing.B) {
 		for _, nodes := range []int{1000, 5000, 50_000} {
 			w.crowd = nodes - 12
 			o := w.observe()
+			slices.SortFunc(o.Nodes, func(a, b plan.Node) int { return cmp.Compare(a.Name, b.Name) })
 			b.Run(fmt.Sprintf("%s-%d", kind, nodes), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -200,7 +200,7 @@ func (v *view) hasMost(name string) bool {
 	r, served, clients := v.report(name), 0, 0
 	for _, c := range v.dependantsOf(name) {
 		switch {
-		case v.mislabelled(*c.Node):
+		case !v.d.Dedicated && v.mislabelled(*c.Node):
 		case r.isUp(c):
 			served++
 			clients++
@@ -220,7 +220,7 @@ func (v *view) mislabelled(n plan.Node) bool {
 
 // dependantsOf are the nodes that a reflector is there for: its clients, and where each serves some nodes only the
 // reflectors that it joins. A rack may have a single client, whose calico-node restarts.
-func (v *view) dependantsOf(name string) []member {
+func (v *view) dependantsOf(name string) []*member {
 	if !v.arranged() {
 		name = ""
 	}
@@ -229,7 +229,7 @@ func (v *view) dependantsOf(name string) []member {
 	case known:
 	case name != "":
 		class := v.arrangement.now.ClassOf(name)
-		out = filter(v.dependantsOf(""), func(m member) bool { return m.Name != name && v.arrangement.now.Linked(class, m.class) })
+		out = filter(v.dependantsOf(""), func(m *member) bool { return m.Name != name && v.arrangement.now.Linked(class, m.class) })
 	case v.arranged():
 		out = v.members(slices.Concat(v.clients, filter(v.current, usable)))
 		for i := range out {

@@ -227,7 +227,7 @@ func putInRacks(v *view) *Step {
 		return nil
 	}
 	s := do("LabelRacks", "clients are divided into racks by size")
-	for _, n := range v.workloads() {
+	for _, n := range v.Nodes {
 		if rack, ok := v.arrangement.Racks[n.Name]; ok && len(s.Actions) < rackBatch {
 			s.Actions = append(s.Actions, plan.SetRack{Node: n.Name, Rack: rack})
 		}

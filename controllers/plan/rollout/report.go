@@ -46,14 +46,14 @@ type member struct {
 	class int
 }
 
-func (v *view) members(nodes []plan.Node) []member {
-	out, numbers := make([]member, len(nodes)), make([]int32, 0, 2*len(nodes))
+func (v *view) members(nodes []plan.Node) []*member {
+	out, numbers := make([]*member, len(nodes)), make([]int32, 0, 2*len(nodes))
 	for i := range nodes {
 		from := len(numbers)
 		for _, a := range nodes[i].Addresses {
 			numbers = append(numbers, v.numbers[a])
 		}
-		out[i] = member{Node: &nodes[i], numbers: numbers[from:len(numbers):len(numbers)]}
+		out[i] = &member{Node: &nodes[i], numbers: numbers[from:len(numbers):len(numbers)]}
 	}
 	return out
 }
@@ -62,7 +62,7 @@ func (v *view) members(nodes []plan.Node) []member {
 func (r *report) has(number int32) bool { return int(number) < len(r.up) && r.up[number] }
 
 // isUp reports whether a node has an Established session at any address of m.
-func (r *report) isUp(m member) bool {
+func (r *report) isUp(m *member) bool {
 	return slices.ContainsFunc(m.numbers, r.has)
 }
 

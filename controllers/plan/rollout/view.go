@@ -44,7 +44,7 @@ type view struct {
 	// numbers of addresses, and what was asked for so far, by node: reports, dependants, and whether it has most of its sessions.
 	numbers    map[netip.Addr]int32
 	reports    map[string]*report
-	dependants map[string][]member
+	dependants map[string][]*member
 	most       map[string]bool
 	// current have the role, or what is left of it, by our doing.
 	current []plan.Node
@@ -75,7 +75,7 @@ type view struct {
 
 func newView(o Observed, d Desired, now time.Time) *view {
 	v := &view{Observed: o, d: d, now: now, clientAddrs: sets.Set[netip.Addr]{}, numbers: number(o.Nodes)}
-	v.reports, v.dependants, v.most = map[string]*report{}, map[string][]member{}, map[string]bool{}
+	v.reports, v.dependants, v.most = map[string]*report{}, map[string][]*member{}, map[string]bool{}
 	v.sortOut(o.Nodes)
 	v.total = d.Pool.SizePerZone * v.zones()
 	v.pool = v.poolNow()
