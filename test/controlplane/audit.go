@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// auditPolicy has the apiserver record what changes, or tries to change, something, and reads if wanted.
+// auditPolicy has the apiserver record what changes, or tries to change, something, and reads if wanted. Kubelets' heartbeats would fill it.
 func auditPolicy(reads bool) string {
-	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
+	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- {level: None, userGroups: [system:nodes]}\n"
 	if !reads {
 		policy += "- {level: None, verbs: [get, list, watch]}\n"
 	}
