@@ -169,13 +169,10 @@ func routesSent(network *simulate.Network) int {
 	return slices.Max(sent)
 }
 
-// mostRoutes is as many as count: BIRD sends them in half an hour, and has no memory for more.
-const mostRoutes = 270_000_000
-
 // settleTime is how long BIRD may take to send so many routes. Measured (docs/capacity.md): up to 7 s per million on a busy machine, 2.5 s
-// where nothing else runs, whatever the numbers of clients and prefixes are.
+// where nothing else runs, whatever the numbers of clients and prefixes are. More than half an hour's do not count: BIRD cannot hold them.
 func settleTime(routes int) time.Duration {
-	return (5*time.Second + time.Duration(min(routes, mostRoutes))*time.Second/150_000).Round(time.Second)
+	return (5*time.Second + time.Duration(min(routes, 270_000_000))*time.Second/150_000).Round(time.Second)
 }
 
 // usable nodes speak BGP and are expected to have sessions.
