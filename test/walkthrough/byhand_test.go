@@ -90,7 +90,8 @@ func TestBackByHand(t *testing.T) {
 	const careless = "proven=yes bgp=\nspeakers() { :; }\nask() { :; }\nawait() { sleep 5; }\n"
 	w.walk([]Block{
 		blocks[0],
-		{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=0\n" + careless},
+		{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=0\n" +
+			"kubectl --namespace rrpool-system wait --for=delete pod --selector app.kubernetes.io/name=rrpool --timeout=60s\n" + careless},
 		blockWith(t, blocks, roleStep),
 	})
 	newWalker(t, s).walk([]Block{blockWith(t, blocks, meshStep)}) // where a runbook page leads
