@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// auditPolicy has the apiserver record what changes, or tries to change, something, and reads if wanted. Kubelets' heartbeats would fill it.
+// auditPolicy has the apiserver record what changes, or tries to change, something, and reads if wanted. Kubelets' leases would fill it. A rule by
+// user would not see them: an audit policy is asked who acts, not as whom.
 func auditPolicy(reads bool) string {
-	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- {level: None, userGroups: [system:nodes]}\n"
+	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- {level: None, namespaces: [kube-node-lease]}\n"
 	if !reads {
 		policy += "- {level: None, verbs: [get, list, watch]}\n"
 	}

@@ -242,6 +242,7 @@ func (c *ControlPlane) apiserverFlags() []string {
 	flags := []string{
 		"--etcd-servers=" + c.etcdURL, "--bind-address=" + listen, "--secure-port=" + c.port, "--permit-port-sharing",
 		"--cert-dir=" + o.Dir, "--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"), "--audit-log-mode=blocking",
+		"--audit-log-maxsize=100000", // in MB: what is rotated would not be counted
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--token-auth-file=" + c.path("tokens.csv"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.path("service-account.key"),

@@ -81,7 +81,7 @@ func run(ctx context.Context, sizes []int, restTime time.Duration, operator []st
 			return errors.Join(fmt.Errorf("measuring %d nodes: %w", size, err), b.tail())
 		}
 		all = append(all, b.figures)
-		errs = append(errs, b.missed())
+		errs = append(errs, b.missed(), os.RemoveAll(b.dir))
 	}
 	printTable(all)
 	return errors.Join(errs...)
@@ -307,24 +307,18 @@ func (b *bench) migrate(ctx context.Context) error {
 	if _, after, found := strings.Cut(last.Status.Step.Reason, " in topology "); found {
 		b.Topology, _, _ = strings.Cut(after, " ")
 	}
-	return b.count(began)
+	return b.count(ctx, began)
 }
 
 // count sorts what the manager has written since then.
-func (b *bench) count(began time.Time) error {
-	writes, err := b.plane.Writes(b.user, began)
-	if err != nil {
-		return err
-	}
-	peers := map[string]bool{}
+func (b *bench) count(ctx context.Context, began time.Time) error {
+	writes, err1 := b.plane.Writes(b.user, began)
+	peers, err2 := fakenetwork.Written(ctx, b.admin, "BGPPeer")
 	for _, w := range writes {
 		switch {
 		case w.Code >= 300 || w.Lease():
 		case slices.Contains([]string{"nodes", "bgppeers", "bgpconfigurations"}, w.Resource):
 			b.Routing++
-			if w.Resource == "bgppeers" {
-				peers[w.Name] = true
-			}
 		case strings.HasPrefix(w.Resource, "caliconodestatuses"):
 			b.Asked++
 		default:
@@ -332,7 +326,7 @@ func (b *bench) count(began time.Time) error {
 		}
 	}
 	b.Floor = b.Reflectors + len(peers) + 1
-	return nil
+	return errors.Join(err1, err2)
 }
 
 // usage is what a process has used so far.
