@@ -82,7 +82,7 @@ func TestMigrationThereAndBack(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go fakenetwork.Quick(admin, fastClock{epoch: time.Now(), speed: 200}.now).Run(ctx, 200*time.Millisecond)
+	go quickNetwork(admin).Run(ctx, 200*time.Millisecond)
 	manager := start(t, config, env)
 	defer func() { manager.stop() }()
 
@@ -295,6 +295,11 @@ func decode(t *testing.T, path string) []client.Object {
 		out = append(out, o)
 	}
 	return out
+}
+
+// quickNetwork has sessions in no time.
+func quickNetwork(admin client.Client) *fakenetwork.Network {
+	return &fakenetwork.Network{Client: admin, Now: fastClock{epoch: time.Now(), speed: 200}.now, Polls: true}
 }
 
 // join makes a Ready node.

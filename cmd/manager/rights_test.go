@@ -205,7 +205,7 @@ func newMinimalRights(t *testing.T, group string) *minimalRights {
 	}
 	letRead(t, m.admin, "scraper")
 	m.token = tokenOf(t, m.admin, "scraper")
-	go fakenetwork.Quick(m.admin, fastClock{epoch: time.Now(), speed: 200}.now).Run(t.Context(), 200*time.Millisecond)
+	go quickNetwork(m.admin).Run(t.Context(), 200*time.Millisecond)
 	go fakeKubelet(t.Context(), m.admin)
 
 	config := plane.ServiceAccountConfig(testNamespace, "rrpool-manager")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/rrpool/rrpool/test/programs"
@@ -114,6 +115,24 @@ func Objects(manifest []byte) (out []*unstructured.Unstructured, err error) {
 			out = append(out, o)
 		}
 	}
+}
+
+// Rights are the objects of these files of config/rbac.
+func Rights(files ...string) (out []client.Object, err error) {
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(programs.Root(), "config", "rbac", file)) //nolint:gosec // G304: our own manifests
+		if err != nil {
+			return nil, fmt.Errorf("reading rights: %w", err)
+		}
+		objects, err := Objects(content)
+		if err != nil {
+			return nil, fmt.Errorf("reading rights: %w", err)
+		}
+		for _, o := range objects {
+			out = append(out, o)
+		}
+	}
+	return out, nil
 }
 
 // InstallCRDs creates or updates every CustomResourceDefinition in the folders and waits until they are served. Other YAML

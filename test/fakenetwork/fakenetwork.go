@@ -65,11 +65,6 @@ type Network struct {
 	faults []string
 }
 
-// Quick has sessions in no time.
-func Quick(admin client.Client, now func() time.Time) *Network {
-	return &Network{Client: admin, Now: now, Polls: true}
-}
-
 // Take lets all nodes take over what is written now, and looks at what comes of it.
 func (p *Network) Take(ctx context.Context, why string) error {
 	p.mu.Lock()

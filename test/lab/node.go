@@ -217,28 +217,23 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 		},
 	}
 	n.agent.env = append(n.agent.env, l.Datastore()...)
-	n.bird = n.newBIRD(l.realTime, "-R")
-	n.bird6 = &daemon{
-		space: n.space, logPath: n.path("bird6.log"),
-		command: []string{"bird6", "-R", "-s", calicoRunDir + "/bird6.ctl", "-d", "-c", configDir + "/" + emptyConfig},
-	}
+	n.bird = n.newBIRD("bird", "bird.cfg", l.realTime, "-R")
+	config := emptyConfig
 	if l.options.DualStack {
-		n.bird6.command[len(n.bird6.command)-1] = configDir + "/bird6.cfg"
-		if l.realTime {
-			n.bird6.command = append([]string{"chrt", "-r", "10"}, n.bird6.command...)
-		}
+		config = "bird6.cfg"
 	}
+	n.bird6 = n.newBIRD("bird6", config, l.realTime && l.options.DualStack, "-R")
 	return n.boot(ctx)
 }
 
 // newBIRD is the host's BIRD, with further flags.
-func (n *node) newBIRD(realTime bool, flags ...string) *daemon {
+func (n *node) newBIRD(program, config string, realTime bool, flags ...string) *daemon {
 	var command []string
 	if realTime {
 		command = []string{"chrt", "-r", "10"}
 	}
-	command = append(append(command, "bird", "-s", calicoRunDir+"/bird.ctl", "-d", "-c", configDir+"/bird.cfg"), flags...)
-	return &daemon{space: n.space, logPath: n.path("bird.log"), command: command}
+	command = append(append(command, program, "-s", calicoRunDir+"/"+program+".ctl", "-d", "-c", configDir+"/"+config), flags...)
+	return &daemon{space: n.space, logPath: n.path(program + ".log"), command: command}
 }
 
 func (n *node) boot(ctx context.Context) error {
@@ -379,7 +374,7 @@ func (l *Lab) AddRouter(ctx context.Context, name string, address netip.Addr, co
 	if err := os.WriteFile(n.config("bird.cfg"), []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	n.bird = n.newBIRD(l.realTime)
+	n.bird = n.newBIRD("bird", "bird.cfg", l.realTime)
 	return &Router{n}, n.startBIRD(ctx)
 }
 

@@ -200,7 +200,7 @@ func (v *view) hasMost(name string) bool {
 	r, served, clients := v.report(name), 0, 0
 	for _, c := range v.dependantsOf(name) {
 		switch {
-		case !v.d.Dedicated && v.mislabelled(*c.Node):
+		case v.mislabelled(*c.Node):
 		case r.isUp(c):
 			served++
 			clients++

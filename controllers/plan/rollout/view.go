@@ -230,14 +230,12 @@ func (v *view) session() topology.Session {
 func (v *view) lastWrite() time.Time {
 	last := v.ClockSet
 	for i := range v.Peers {
-		if p := &v.Peers[i]; p.Owned && p.Written.After(last) {
-			last = p.Written
+		if p := &v.Peers[i]; p.Owned {
+			last = latest(last, p.Written)
 		}
 	}
 	for i := range v.current {
-		if since := v.current[i].RoleSince; since.After(last) {
-			last = since
-		}
+		last = latest(last, v.current[i].RoleSince)
 	}
 	return last
 }

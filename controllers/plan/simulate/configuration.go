@@ -8,6 +8,9 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -78,13 +81,17 @@ func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, p
 // Calico leaves it open which of two alike wins, so here it is the first by name.
 func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
 	var out []peering
-	here := func(a netip.Addr) bool {
-		return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, a) })
-	}
+	here := sync.OnceValue(func() sets.Set[netip.Addr] { // most clusters have no BGPPeer that names an address
+		all := sets.Set[netip.Addr]{}
+		for i := range nodes {
+			all.Insert(nodes[i].Addresses...)
+		}
+		return all
+	})
 	for _, p := range peers {
 		c := peering{Peer: p, global: isGlobal(p), password: password(p.Password)}
 		if p.PeerSelector == "" {
-			if c.address = PeerAddress(p.PeerIP); !here(c.address) {
+			if c.address = PeerAddress(p.PeerIP); !here().Has(c.address) {
 				continue
 			}
 		}

@@ -167,38 +167,39 @@ func (n *Network) Senders(from, to string) []string {
 
 // RIB counts the paths that a node holds to all prefixes of others, one prefix a node.
 func (n *Network) RIB(node string) Count {
-	class, all := n.ClassOf(node), Count{}
-	for origin, c := range n.classes {
-		others := len(c.Nodes)
+	class := n.ClassOf(node)
+	_, all := n.held(class, func(origin int) int {
 		if origin == class {
-			others--
+			return len(n.classes[origin].Nodes) - 1
 		}
-		if class >= 0 && others > 0 {
-			all = all.plus(n.count(origin)[class].times(others))
-		}
-	}
+		return len(n.classes[origin].Nodes)
+	})
 	return all
 }
 
 // Held counts the paths that a node holds to a prefix of another node, the most that there
 // are, and those to all prefixes. Each node that announces has one prefix.
 func (n *Network) Held(node string, announces func(node string) bool) (most, all Count) {
-	class := n.ClassOf(node)
-	if class < 0 {
-		return Count{}, Count{}
-	}
-	for origin, c := range n.classes {
-		others := 0
-		for _, name := range c.Nodes {
+	return n.held(n.ClassOf(node), func(origin int) (others int) {
+		for _, name := range n.classes[origin].Nodes {
 			if name != node && announces(name) {
 				others++
 			}
 		}
-		if others == 0 {
-			continue
+		return others
+	})
+}
+
+// held is Held for a node of a class, or -1 for none, where so many others of each class announce.
+func (n *Network) held(class int, others func(origin int) int) (most, all Count) {
+	if class < 0 {
+		return Count{}, Count{}
+	}
+	for origin := range n.classes {
+		if count := others(origin); count > 0 {
+			one := n.count(origin)[class]
+			most, all = most.Max(one), all.plus(one.times(count))
 		}
-		one := n.count(origin)[class]
-		most, all = most.Max(one), all.plus(one.times(others))
 	}
 	return most, all
 }

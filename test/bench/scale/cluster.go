@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +24,6 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/fakenetwork"
 	"github.com/rrpool/rrpool/test/iksserver"
-	"github.com/rrpool/rrpool/test/programs"
 )
 
 const (
@@ -58,20 +56,11 @@ func install(ctx context.Context, admin client.Client) error {
 			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q}`, clusterID)},
 		},
 	}
-	for _, file := range []string{"service_account.yaml", "role.yaml", "bindings.yaml"} {
-		content, err := os.ReadFile(filepath.Join(programs.Root(), "config", "rbac", file)) //nolint:gosec // G304: our own manifests
-		if err != nil {
-			return fmt.Errorf("reading the manager's rights: %w", err)
-		}
-		manifest, err := controlplane.Objects(content)
-		if err != nil {
-			return fmt.Errorf("reading the manager's rights: %w", err)
-		}
-		for _, o := range manifest {
-			objects = append(objects, o)
-		}
+	rights, err := controlplane.Rights("service_account.yaml", "role.yaml", "bindings.yaml")
+	if err != nil {
+		return err
 	}
-	for _, o := range objects {
+	for _, o := range append(objects, rights...) {
 		if err := admin.Create(ctx, o); err != nil {
 			return fmt.Errorf("installing %T %s: %w", o, o.GetName(), err)
 		}
@@ -192,7 +181,7 @@ func kubelets(ctx context.Context, kubelet client.Client, nodes []iksserver.Work
 func heartbeat(ctx context.Context, kubelet client.Client, node string) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: leases}}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &node, LeaseDurationSeconds: ptr.To[int32](40), RenewTime: ptr.To(metav1.NowMicro())}
-	if err := kubelet.Patch(ctx, lease, client.MergeFrom(&coordinationv1.Lease{ObjectMeta: lease.ObjectMeta})); client.IgnoreNotFound(err) == nil && err != nil {
+	if err := kubelet.Patch(ctx, lease, client.MergeFrom(&coordinationv1.Lease{ObjectMeta: lease.ObjectMeta})); apierrors.IsNotFound(err) {
 		_ = kubelet.Create(ctx, lease)
 	}
 }

@@ -100,7 +100,6 @@ type bench struct {
 	admin   client.Client
 	cloud   *iksserver.Server
 	server  *httptest.Server
-	network *fakenetwork.Network
 	manager *controlplane.Process
 }
 
@@ -190,13 +189,13 @@ func (b *bench) start(ctx context.Context) error {
 		return err
 	}
 	kubelets(ctx, kubelet, workers)
-	b.network = &fakenetwork.Network{Client: b.admin, Now: time.Now, Polls: true, Busy: func(sessions int) time.Duration {
+	network := &fakenetwork.Network{Client: b.admin, Now: time.Now, Polls: true, Busy: func(sessions int) time.Duration {
 		if sessions < b.Nodes/2 {
 			return 0
 		}
 		return time.Duration(sessions*b.Nodes) * perRoute
 	}}
-	go b.network.Run(ctx, time.Second)
+	go network.Run(ctx, time.Second)
 	return nil
 }
 

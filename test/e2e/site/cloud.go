@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
-	"github.com/rrpool/rrpool/test/programs"
 )
 
 func (s *Site) zone(i int) string {
@@ -29,13 +26,10 @@ func (s *Site) zone(i int) string {
 	return fmt.Sprintf("us-south-%d", i+1)
 }
 
-// workers are in the default pool.
-const workers = 6
-
 // cluster is what the cloud knows from the start: the zones and the default pool.
 func (s *Site) cluster() iksserver.Cluster {
 	c := iksserver.Cluster{ID: ClusterID, Name: "demo", Provider: s.options.Generation, VPCID: "r006-demo", ResourceGroup: "5f1e0c2a"}
-	pool := iksserver.Pool{Name: "default", Flavor: "bx2.4x16", SizePerZone: workers / s.options.Zones}
+	pool := iksserver.Pool{Name: "default", Flavor: "bx2.4x16", SizePerZone: s.options.Workers / s.options.Zones}
 	for i := range s.options.Zones {
 		z := iksserver.Zone{ID: s.zone(i)}
 		if s.options.Generation == iksserver.Classic {
@@ -120,19 +114,11 @@ func (s *Site) install(ctx context.Context) error {
 	}
 	if !s.options.Bare {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}})
-		for _, name := range []string{"service_account.yaml", "role.yaml", "bindings.yaml", "remote.yaml"} {
-			content, err := os.ReadFile(filepath.Join(programs.Root(), "config", "rbac", name)) //nolint:gosec // G304: our own manifests
-			if err != nil {
-				return err
-			}
-			manifest, err := controlplane.Objects(content)
-			if err != nil {
-				return err
-			}
-			for _, o := range manifest {
-				objects = append(objects, o)
-			}
+		rights, err := controlplane.Rights("service_account.yaml", "role.yaml", "bindings.yaml", "remote.yaml")
+		if err != nil {
+			return err
 		}
+		objects = append(objects, rights...)
 	}
 	if !s.options.Bare && s.Cloud != nil {
 		objects = append(objects, &corev1.Secret{

@@ -48,10 +48,12 @@ const (
 
 // Options say what to build. The zero value is six workers in three zones on VPC, without a mesh password.
 type Options struct {
-	// Nodes of a cluster that no cloud provides. With them there is no cloud server, no provider ID and no credential, and the next three
+	// Nodes of a cluster that no cloud provides. With them there is no cloud server, no provider ID and no credential, and the next four
 	// options mean nothing.
 	Nodes []lab.NodeSpec
-	// Zones over which the six workers that run pods are spread. Default 3.
+	// Workers that run pods. Default 6.
+	Workers int
+	// Zones over which these workers are spread. Default 3.
 	Zones int
 	// Generation is iksserver.VPC or iksserver.Classic. Default VPC.
 	Generation string
@@ -101,7 +103,8 @@ func (s *Site) address(string, string) string {
 // Start builds the lab, its workers and the cloud. The manager is not started,
 // no RouteReflectorPool exists, and the mesh carries the cluster.
 func Start(ctx context.Context, options Options) (*Site, error) {
-	options.Zones, options.Generation = cmp.Or(options.Zones, 3), cmp.Or(options.Generation, iksserver.VPC)
+	options.Workers, options.Zones = cmp.Or(options.Workers, 6), cmp.Or(options.Zones, 3)
+	options.Generation = cmp.Or(options.Generation, iksserver.VPC)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Site{options: options, stop: stop, exposed: map[string]bool{}, kubelets: map[string]*httptest.Server{}}
 	if err := s.start(ctx, background); err != nil {
