@@ -3,10 +3,18 @@ package rollout_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 var (
@@ -115,4 +123,217 @@ func (w *world) drop(m *machine) {
 		return
 	}
 	w.removeNode(m.Name)
+}
+
+// faults go further than the disturbances: routing that dies where Kubernetes sees
+// nothing, nodes that come back as others, and what the manager leans on failing.
+var faults = map[string]func(w *world, i int){
+	"bird of a reflector dies": func(w *world, i int) {
+		if rs := w.reflectors(); len(rs) > 2 && w.intact() {
+			w.birdDies(rs[i%len(rs)].Name)
+		}
+	},
+	"bird of a client dies": func(w *world, i int) {
+		all := slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.RoleLabel })
+		if len(all) > 0 {
+			w.birdDies(all[i%len(all)].Name)
+		}
+	},
+	"birds return": func(w *world, _ int) {
+		for _, m := range w.sorted() {
+			w.birdBack(m.Name)
+		}
+	},
+	"kubelet dies": func(w *world, i int) {
+		all := w.sorted()
+		if m := all[i%len(all)]; m.Ready && m.alive && w.intact() {
+			m.Ready, m.ReadyChanged, w.nextLook = false, w.now, w.now
+		}
+	},
+	"candidate dies": func(w *world, _ int) {
+		for _, m := range w.sorted() {
+			if m.Pooled && !m.RoleLabel && w.intact() {
+				w.setAlive(false, m)
+				return
+			}
+		}
+	},
+	"replaced, new IP":  func(w *world, i int) { w.replace(i, false) },
+	"replaced, same IP": func(w *world, i int) { w.replace(i, true) },
+	"pair deleted": func(w *world, _ int) {
+		for _, n := range slices.Sorted(maps.Keys(w.peers)) {
+			if p := w.peers[n]; p.PeerIP != "" && w.intact() {
+				delete(w.peers, n)
+				for _, m := range w.all() {
+					if m.Addresses[0].String() == p.PeerIP {
+						w.excused[pair(p.Node, m.Name)] = w.byThen()
+					}
+				}
+				w.changed()
+				return
+			}
+		}
+	},
+	"all cordoned": set(func(w *world, _ int) {
+		for _, m := range w.sorted() {
+			m.Cordoned = true
+		}
+	}),
+	"min serving":  set(func(w *world, i int) { w.d.MinServing = []int{1, 5, 2, 3}[i%4] }),
+	"size":         set(func(w *world, i int) { w.d.Pool.SizePerZone = 1 + i%3 }),
+	"immediate":    set(func(w *world, _ int) { w.d.Promotion = v1alpha1.PromotionImmediate }),
+	"pdb":          set(func(w *world, _ int) { w.pdb, w.d.Promotion = true, v1alpha1.PromotionDrain }),
+	"no pdb":       set(func(w *world, _ int) { w.pdb = false }),
+	"pods unknown": set(func(w *world, _ int) { w.blind = true }),
+	"pods known":   set(func(w *world, _ int) { w.blind = false }),
+	"problem": set(func(w *world, _ int) {
+		if !w.robbed { // else what was taken would stay away for as long as the problem lasts
+			w.problems = []plan.Problem{{Reason: "X", Message: "x"}}
+		}
+	}),
+	"no problem": set(func(w *world, _ int) { w.problems = nil }),
+	"zone goes": set(func(w *world, _ int) {
+		if z := w.d.Pool.Zones; len(z) > 1 {
+			w.d.Pool.Zones = z[:len(z)-1]
+		}
+	}),
+	"zone comes": func(w *world, i int) {
+		z := fmt.Sprintf("zone-%d", len(w.d.Pool.Zones)+1)
+		w.d.Pool.Zones = append(slices.Clone(w.d.Pool.Zones), z)
+		w.addNode(fmt.Sprintf("zoned-%02d-%d", i, w.sequence), z, false)
+	},
+	"manager sleeps": func(w *world, i int) { w.asleep = w.now.Add(time.Duration(i*40) * time.Second) },
+	"crash in a longer step": func(w *world, i int) {
+		for range 40 {
+			w.tick()
+			w.nextLook = w.now
+			if s := w.manage(i % 4); s != nil && len(s.Actions) > i%4 {
+				return
+			}
+		}
+	},
+}
+
+// set is an event that is noticed at once.
+func set(change func(*world, int)) func(*world, int) {
+	return func(w *world, i int) {
+		change(w, i)
+		w.nextLook = w.now
+	}
+}
+
+// birdDies kills calico-node on a node that Kubernetes goes on calling Ready.
+func (w *world) birdDies(name string) { w.nodes[name].alive, w.nextLook = false, w.now }
+
+func (w *world) birdBack(name string) {
+	if m := w.nodes[name]; !m.alive && m.Ready {
+		m.alive, m.joined = true, w.now
+	}
+}
+
+// replace sets a node up anew under its name: another machine, with nothing on it.
+func (w *world) replace(i int, sameIP bool) {
+	all := w.sorted()
+	m := all[i%len(all)]
+	if !w.intact() || len(w.nodes) < 5 {
+		return
+	}
+	w.removeNode(m.Name)
+	w.tick()
+	n := w.addNode(m.Name, m.Zone, false)
+	n.pods = 10
+	if sameIP {
+		n.Addresses = m.Addresses
+	}
+}
+
+// backup is what of us a backup of the apiserver holds.
+type backup struct {
+	bgp   plan.BGPConfig
+	peers map[string]plan.Peer
+	nodes map[string]plan.Node
+}
+
+func (w *world) backup() backup {
+	b := backup{bgp: w.bgp, peers: maps.Clone(w.peers), nodes: map[string]plan.Node{}}
+	for name, m := range w.nodes {
+		b.nodes[name] = m.Node
+	}
+	return b
+}
+
+// restore puts a backup back. A node that joined since registers itself anew, without what was written on it.
+func (w *world) restore(b backup) {
+	w.bgp, w.peers = b.bgp, maps.Clone(b.peers)
+	for name, m := range w.nodes {
+		n := b.nodes[name]
+		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince, n.Slot
+	}
+	w.crash()
+	w.changed()
+}
+
+// What docs/operations.md says of disasters: whatever is lost at once is back within the
+// time that the mesh takes to come up, and the cluster gets by itself to where it was.
+func TestDisasters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		strike func(*world)
+		// first is the step that the manager takes first, "" when there is nothing to do.
+		first string
+		free  bool
+	}{
+		// To a manager, which remembers nothing, the same as another cluster into which the
+		// BGPConfiguration and the BGPPeers of this one were restored.
+		"the worker pool is deleted with all reflectors": {strike: func(w *world) {
+			for _, r := range w.reflectors() {
+				w.removeNode(r.Name)
+			}
+			w.pool = rollout.Pool{}
+			w.crash()
+		}, first: "RestoreMesh"},
+		"the apiserver is restored to before the migration": {strike: func(w *world) {
+			w.restore(newWorld(1, 6, 3).backup())
+		}, first: "WritePeers"},
+		"the apiserver is restored to after it": {strike: func(w *world) { w.restore(w.backup()) }, free: true},
+		"the object is gone for a day, and made again": {strike: func(w *world) {
+			for range 24 * 60 {
+				w.now = w.now.Add(59 * time.Second)
+				w.tick()
+			}
+			w.crash()
+		}, free: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := migrated(t)
+			w.narrative, w.writes = nil, 0
+			tc.strike(w)
+			if tc.free {
+				require.Empty(t, w.settle())
+				require.Zero(t, w.writes, w.story())
+				return
+			}
+			w.forgive()
+			struck, lost := w.now, time.Duration(0)
+			for range 120 {
+				_ = w.run(1)
+				if len(w.apart(hasPods)) > 0 {
+					lost = w.now.Sub(struck)
+				}
+			}
+			require.LessOrEqual(t, lost, 20*time.Second, "what docs/failure-modes.md says")
+			require.Empty(t, w.settle(), w.story())
+			require.Contains(t, w.narrative[0], " "+tc.first+":", w.story())
+			require.False(t, w.bgp.MeshOn(), w.story())
+			require.Len(t, w.reflectors(), 3)
+		})
+	}
+	t.Run("negative control: with no manager the pool's loss lasts", func(t *testing.T) {
+		w, _ := migrated(t)
+		for _, r := range w.reflectors() {
+			w.removeNode(r.Name)
+		}
+		w.asleep = w.now.Add(time.Hour)
+		w.forgive()
+		require.Contains(t, w.run(120), "has no route")
+	})
 }

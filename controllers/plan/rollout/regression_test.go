@@ -2,12 +2,15 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -211,4 +214,249 @@ func TestTheMeshStaysForTheOnlyOtherNodeThatIsNotReady(t *testing.T) {
 	}
 	require.True(t, w.bgp.MeshOn(), w.story())
 	require.True(t, w.reaches(c, w.nodes["client-01"]))
+}
+
+// Calico before 3.30.3 does not know reversePeering, and the apiserver drops it: a
+// peer that never is as wanted was once written for ever, and nobody promoted.
+func TestOldCalicoWithoutReversePeeringMigrates(t *testing.T) {
+	w := newInPlaceWorld(1, 7, 1, 3)
+	w.oldCalico = true
+	require.Empty(t, w.settle())
+	require.Len(t, w.reflectors(), 3)
+}
+
+// What a person breaks is theirs; what putting it back costs is announced.
+func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
+	for name, tc := range map[string]struct{ node, id string }{
+		"another one on the first in the order of peering": {"node-01", "244.0.0.9"},
+		"a lower one on the last in the order of peering":  {"node-03", "10.0.0.1"},
+		"none on the first in the order of peering":        {"node-01", ""},
+		"none on the second":                               {"node-02", ""},
+		"none on the last in the order of peering":         {"node-03", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
+			w.nodes[tc.node].ClusterID = tc.id
+			w.asleep = w.now.Add(100 * time.Second) // too late to put it back before anybody has rendered it
+			w.excused[tc.node] = w.now.Add(60 * time.Second)
+			w.lostAt = w.now
+			w.changed()
+			require.Empty(t, w.run(99), "the person's doing")
+			require.Empty(t, w.run(200), w.story())
+			require.Equal(t, w.d.ClusterID, w.nodes[tc.node].ClusterID)
+		})
+	}
+}
+
+func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
+	w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
+	for _, m := range w.sorted() {
+		m.Cordoned = true
+	}
+	w.nodes["node-01"].RoleLabel = false
+	require.Contains(t, w.next(w.observe()).Actions, plan.SetReflector{Node: "node-01", ClusterID: w.d.ClusterID})
+}
+
+// A BIRD that is dead on a Ready node serves nobody, and must hold up neither way.
+func TestADeadBirdAmongTheReflectorsHoldsUp(t *testing.T) {
+	dead := func(t *testing.T) *world {
+		t.Helper()
+		w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
+		w.birdDies("node-01")
+		return w
+	}
+	t.Run("not the way back to the mesh", func(t *testing.T) {
+		w := dead(t)
+		require.Empty(t, w.run(200))
+		w.d.Mode = v1alpha1.ModeFullMesh
+		w.runUnchecked(1800)
+		require.Empty(t, w.reflectors(), w.story())
+	})
+	t.Run("not those who replace the others", func(t *testing.T) {
+		w := dead(t)
+		w.runUnchecked(120)
+		w.setAlive(false, w.nodes["node-02"])
+		w.setAlive(false, w.nodes["node-03"])
+		w.runUnchecked(1800)
+		serving := 0
+		for _, r := range w.reflectors() {
+			if r.alive {
+				serving++
+			}
+		}
+		require.NotZero(t, serving, w.story())
+	})
+}
+
+// With as many nodes as reflectors nobody would be left to serve: the first would
+// be cut off for a moment, and for nothing.
+func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
+	for nodes, want := range map[int]int{3: 0, 4: 3} {
+		w := newInPlaceWorld(1, nodes, 0, 1)
+		w.runUnchecked(1800)
+		require.Len(t, w.reflectors(), want, "%d nodes: %s", nodes, w.story())
+	}
+	w, left := newInPlaceWorld(1, 4, 0, 1), []*machine{}
+	for len(left) != 1 {
+		w.step()
+		left = slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Pooled })
+	}
+	w.setAlive(false, left[0])
+	w.runUnchecked(1800)
+	require.Empty(t, w.reflectors(), "the fourth fails when the others have been chosen: %s", w.story())
+}
+
+// A node is cordoned to give its role back. Then nobody is left to replace it, so it
+// serves on, and must not stay cordoned for that.
+func TestNoCordonIsLeftOnAReflectorThatStays(t *testing.T) {
+	w := atRest(t, newInPlaceWorld(1, 6, 0, 1))
+	w.d.Promotion, w.pdb = v1alpha1.PromotionDrain, true
+	w.nodes["node-04"].pods = 0 // the substitute need not be drained
+	w.nodes["node-01"].Leaving = true
+	w.runUnchecked(1200)
+	require.True(t, w.nodes["node-01"].CordonedByUs, "the control: %s", w.story())
+	for _, name := range []string{"node-02", "node-05", "node-06"} {
+		w.removeNode(name)
+	}
+	w.nodes["node-01"].Leaving = false
+	w.d.Excluded = labels.SelectorFromSet(labels.Set{"old": "yes"})
+	w.nodes["node-01"].Labels = map[string]string{"old": "yes"}
+	w.runUnchecked(1800)
+	require.False(t, w.nodes["node-01"].CordonedByUs, w.story())
+}
+
+// Its routing and its pods go on, so its role is taken with all due care.
+func TestADeadKubeletIsNoReasonToLoseAPacket(t *testing.T) {
+	for _, timer := range []bool{false, true} {
+		for _, name := range []string{"node-01", "node-02", "node-03"} {
+			t.Run(fmt.Sprintf("%s, Timer %t", name, timer), func(t *testing.T) {
+				w := newInPlaceWorld(1, 7, 0, 3)
+				w.d.Timer = timer
+				require.Empty(t, w.settle())
+				w.nodes[name].Ready, w.nodes[name].ReadyChanged = false, w.now
+				w.nextLook = w.now
+				require.Empty(t, w.run(900), w.story())
+				require.False(t, w.nodes[name].RoleLabel, w.story())
+			})
+		}
+	}
+}
+
+// A zone that is cut off takes a reflector and clients with it. The last report of
+// that reflector says for ever that it has sessions with these clients.
+func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
+	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 9, 3)} {
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, w.settle())
+			if w.d.Dedicated {
+				w.d.Pool.SizePerZone = 2
+				require.Empty(t, w.settle())
+			}
+			for _, m := range w.sorted() {
+				if m.Zone == "zone-3" {
+					w.setAlive(false, m)
+				}
+			}
+			if w.d.Dedicated {
+				w.d.Pool.SizePerZone = 1 // two are more than wanted: one of each zone has to go
+			}
+			w.runUnchecked(1200)
+			for _, r := range w.reflectors() {
+				require.True(t, r.alive || w.d.Dedicated, "%s still has the role\n%s", r.Name, w.story())
+			}
+			require.LessOrEqual(t, len(w.reflectors()), 3, w.story())
+		})
+	}
+}
+
+// With few clients, one that carries our label by mistake was once enough for no
+// reflector to count as serving: the mesh came on, and the label stayed for ever.
+func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
+	for name, meshOn := range map[string]bool{"the mesh is off": false, "the mesh is on": true} {
+		t.Run(name, func(t *testing.T) {
+			w := atRest(t, newInPlaceWorld(1, 5, 0, 3))
+			if meshOn {
+				w.bgp.Mesh.Enabled = &meshOn
+			}
+			w.nodes["node-05"].RoleLabel = true
+			w.asleep = w.now.Add(30 * time.Second) // everybody has rendered it
+			w.changed()
+			w.excused["node-05"] = w.now.Add(5 * time.Minute)
+			w.lostAt = w.now
+			require.Empty(t, w.run(240), w.story())
+			require.False(t, w.nodes["node-05"].RoleLabel, w.story())
+			require.Empty(t, w.settle(), w.story())
+			require.False(t, w.bgp.MeshOn())
+		})
+	}
+}
+
+// A mesh that was off before rrpool came stays off, there and on the way back: nothing is
+// written, no machine is ordered, and the user is told to switch it on.
+func TestAMeshThatWasOffBeforeStaysOff(t *testing.T) {
+	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 5, 0, 3), "dedicated nodes": newWorld(1, 5, 3)} {
+		for _, peers := range []map[string]plan.Peer{{}, {"tor": {Name: "tor", PeerIP: "172.16.0.1", ASN: 65000}}} {
+			t.Run(fmt.Sprintf("%s, %d peers of others", name, len(peers)), func(t *testing.T) {
+				w.d.Mode, w.bgp.Mesh.Enabled, w.peers, w.writes = v1alpha1.ModeRouteReflector, ptr.To(false), maps.Clone(peers), 0
+				w.changed()
+				before := w.bgp
+				w.runUnchecked(600)
+				s := w.next(w.observe())
+				require.Equal(t, "AwaitMesh", s.Name, w.story())
+				require.Contains(t, s.WaitingFor[0], "nodeToNodeMeshEnabled")
+				w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
+				w.runUnchecked(600)
+				require.Equal(t, before, w.bgp, w.story())
+				require.Equal(t, peers, w.peers)
+				require.Zero(t, w.writes, w.story())
+			})
+		}
+		w.d.Mode, w.bgp.Mesh.Enabled = v1alpha1.ModeRouteReflector, nil
+		w.changed()
+		w.runUnchecked(60)
+		require.Empty(t, w.settle(), w.story())
+		require.Len(t, w.reflectors(), 3)
+	}
+}
+
+// The node without pods gives its role back last, whatever happened since it got it:
+// the others are then reflected by it, and no pod loses a packet, announced or not.
+func TestTheCheapestReflectorLeavesLast(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"its label was taken away and put back":   func(w *world) { w.nodes["node-01"].RoleLabel = false },
+		"its cluster ID was taken and put back":   func(w *world) { w.nodes["node-01"].ClusterID = "" },
+		"the one without pods is another than it": func(w *world) { w.nodes["node-01"].pods, w.nodes["node-03"].pods = 10, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
+			change(w)
+			w.changed()
+			w.runUnchecked(200)
+			require.Empty(t, w.settle())
+			w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now
+			for range 900 {
+				w.runUnchecked(1)
+				require.Empty(t, w.apart(hasPods), w.story())
+			}
+			require.Empty(t, w.reflectors(), w.story())
+		})
+	}
+}
+
+// The label alone, on a node that is chosen and has no role yet, changes no session. Our
+// BGPPeers would, so it goes before they come.
+func TestALabelOnTheNextToPromoteCostsNothing(t *testing.T) {
+	w := newInPlaceWorld(1, 5, 0, 3)
+	w.nodes["node-01"].Pooled = true
+	w.nodes["node-01"].RoleLabel = true
+	w.changed()
+	for range 20 {
+		require.Empty(t, w.run(1), w.story())
+		if !w.nodes["node-01"].RoleLabel {
+			break
+		}
+		require.Empty(t, w.peers, w.story())
+	}
+	require.False(t, w.nodes["node-01"].RoleLabel && !w.nodes["node-01"].Marked, w.story())
+	require.Empty(t, w.settle(), w.story())
 }
