@@ -117,6 +117,7 @@ func (s site) page(t *testing.T) {
 			live, err := s.get(t, secret)
 			require.NoError(t, err)
 			require.Contains(t, manifest(t, live), "apikey: dGhlIGtleQo=\n")
+			require.Equal(t, "/apikey\n", text(t, path(iksOverlay, "secret", ".gitignore")), "git would take the key")
 		}},
 		{"kubectl replace -k", func(*testing.T) {}},
 		{"mkdir -p mycluster", func(t *testing.T) {

@@ -193,20 +193,3 @@ func TestTheExternalSecretIsAccepted(t *testing.T) {
 	_, err = c.try(t, wrong)
 	require.ErrorContains(t, err, ".spec.secretStore: field not declared in schema", "negative control")
 }
-
-// The Secret from a file is the one that the sample names, and making it again is refused: it never replaces a key.
-func TestTheSecretFromAFileIsTheOneThatIsRead(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(path(iksOverlay, "secret"))))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "apikey"), []byte("the key\n"), 0o600))
-	relative, err := filepath.Rel(path(), dir)
-	require.NoError(t, err)
-	made := build(t, relative)
-	require.Len(t, made, 1)
-	require.Equal(t, "Secret/rrpool-system/rrpool-ibmcloud", identity(made[0]))
-	require.Equal(t, map[string]any{"apikey": "dGhlIGtleQo="}, at(made[0], "data"))
-	c, _ := deployed(t)
-	_, err = c.try(t, made[0])
-	require.NoError(t, err)
-	require.Equal(t, "/apikey\n", text(t, path(iksOverlay, "secret", ".gitignore")), "git would take the key")
-}
