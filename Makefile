@@ -54,6 +54,11 @@ lab: ONLY ?= ^Test((TheSimulatorKnows|WhatRouters|NodesAnnounce|CalicoNodeGoesFr
 lab: packages assets ## Run what takes minutes in the lab, and CI may have the time for: single writes, routers outside, a lost calico-node, existing nodes
 	go test -count=1 -timeout 25m -p 1 -run '$(ONLY)' ./test/lab ./test/e2e
 
+.PHONY: lab-large
+lab-large: export RRPOOL_CHAOS = 1
+lab-large: packages assets ## Migrate 60 nodes with a BIRD each, take calico-node from all reflectors, and return; the time is compared with a person's
+	go test -count=1 -timeout 30m -v -run '^TestSixtyNodesThereAndBack$$' ./test/e2e
+
 .PHONY: walkthrough
 walkthrough: ONLY ?= .
 walkthrough: packages assets ## Type what the docs say, block by block, in lab clusters: quick start, operations, existing nodes, migrating, back by hand

@@ -267,10 +267,10 @@ func notesOf(n *libapiv3.Node) map[string]string {
 	return out
 }
 
-// joinAll reads all Kubernetes Nodes, and joins Calico's to them.
+// joinAll reads all Kubernetes Nodes, and joins Calico's to them. Their labels and whatever else they point to are the cache's: not to be changed.
 func (a *Adapter) joinAll(ctx context.Context) ([]corev1.Node, *join, error) {
 	var list corev1.NodeList
-	if err := a.cfg.Nodes.List(ctx, &list); err != nil {
+	if err := a.cfg.Nodes.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	for i := range list.Items {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -95,9 +94,8 @@ func requireMeshInTime(t *testing.T, ctx context.Context, s *site.Site, gone tim
 
 func meshOn(t *testing.T, ctx context.Context, s *site.Site) bool { //nolint:revive // t comes first in tests
 	t.Helper()
-	c, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
-	require.NoError(t, err)
-	return c.Spec.NodeToNodeMeshEnabled == nil || *c.Spec.NodeToNodeMeshEnabled
+	c := bgpConfiguration(t, ctx, s)
+	return c == nil || c.Spec.NodeToNodeMeshEnabled == nil || *c.Spec.NodeToNodeMeshEnabled
 }
 
 // A worker and the reflectors cannot reach each other, while everything else passes. BIRD notices when its hold time of 240 s ends, and

@@ -239,9 +239,12 @@ const (
 	pollInterval = 100 * time.Millisecond
 )
 
-// WaitMesh waits until every two nodes with a running BIRD have an Established mesh session, seen from both sides, and WaitRoutes.
-func (l *Lab) WaitMesh(ctx context.Context) error {
-	return l.waitSessions(ctx, "Mesh_", func(string, string) bool { return true })
+// WaitMesh waits until every two nodes with a running BIRD, or every two of some, have an Established mesh session, seen from both sides, and
+// WaitRoutes.
+func (l *Lab) WaitMesh(ctx context.Context, some ...string) error {
+	return l.waitSessions(ctx, "Mesh_", func(on, with string) bool {
+		return len(some) == 0 || slices.Contains(some, on) && slices.Contains(some, with)
+	})
 }
 
 // WaitReflected waits until every node with a running BIRD has an Established Node_ session with each of the reflectors, seen from

@@ -57,6 +57,8 @@ type Options struct {
 	Bare bool
 	// ProbeInterval defaults to probe.DefaultInterval.
 	ProbeInterval time.Duration
+	// ProbeNeighbours is with how many that were added last before it each pod is probed. 0 is with all.
+	ProbeNeighbours int
 	// ASNumber of all nodes, in a default BGPConfiguration. 0 is Calico's own, 64512.
 	ASNumber uint32
 	// Beside puts the cluster into the network of another, with addresses of its own, and they share the probes: Checkpoint and Report of
@@ -118,7 +120,7 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	}
 	if l.options.Beside != nil {
 		l.fabric = l.options.Beside.fabric
-	} else if l.fabric, err = newFabric(l.options.ProbeInterval); err != nil {
+	} else if l.fabric, err = newFabric(l.options); err != nil {
 		return err
 	}
 	l.index = l.fabric.join()

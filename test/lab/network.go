@@ -84,7 +84,7 @@ type member struct {
 	mac     net.HardwareAddr
 }
 
-func newFabric(probeInterval time.Duration) (*fabric, error) {
+func newFabric(options Options) (*fabric, error) {
 	host, err := netlink.NewHandle()
 	if err != nil {
 		return nil, fmt.Errorf("opening netlink: %w", err)
@@ -94,7 +94,7 @@ func newFabric(probeInterval time.Duration) (*fabric, error) {
 		host.Close()
 		return nil, err
 	}
-	f := &fabric{space: s, host: host, prober: probe.New(probeInterval), members: map[string]member{}}
+	f := &fabric{space: s, host: host, prober: probe.New(options.ProbeInterval, options.ProbeNeighbours), members: map[string]member{}}
 	err = s.link.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}})
 	if err == nil {
 		err = setUp(s.link, bridgeName)

@@ -42,8 +42,8 @@ import (
 )
 
 const (
-	// grace is spec.rollout.notReadyGrace.
-	grace = 5 * time.Second
+	// grace is the default of spec.rollout.notReadyGrace. In a shorter one the cloud may not be asked again.
+	grace = time.Minute
 	// perRoute is what BIRD needs to send a route (docs/capacity.md): reflectors do not report meanwhile.
 	perRoute = 2500 * time.Nanosecond
 	patience = time.Hour
@@ -284,7 +284,6 @@ func rested(o *v1alpha1.RouteReflectorPool) bool {
 func (b *bench) migrate(ctx context.Context) error {
 	o := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	o.Spec.Topology.Type = v1alpha1.TopologyAuto
-	o.Spec.Rollout.NotReadyGrace.Duration = grace
 	began := time.Now()
 	if err := b.admin.Create(ctx, o); err != nil {
 		return fmt.Errorf("creating the RouteReflectorPool: %w", err)

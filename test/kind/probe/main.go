@@ -46,7 +46,7 @@ func probeFrom(name, address string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading the pod's own address: %w", err)
 	}
-	p := probe.New(0)
+	p := probe.New(0, 0)
 	if err := p.Add(name, own, func(do func() error) error { return do() }); err != nil {
 		return err
 	}

@@ -34,14 +34,17 @@ const (
 	receiveBuffer = 4 << 20
 )
 
-// Prober probes all ordered pairs of its endpoints that have addresses of one family. It is safe for concurrent use.
+// Prober probes ordered pairs of its endpoints that have addresses of one family: all, or those of each with some that were there before
+// it. It is safe for concurrent use.
 type Prober struct {
-	interval time.Duration
-	epoch    time.Time
-	id       uint16
+	interval   time.Duration
+	neighbours int // 0 is all
+	epoch      time.Time
+	id         uint16
 
 	mu        sync.Mutex
 	endpoints map[string]*endpoint
+	added     int
 	series    []*series // of removed endpoints too
 	phases    []Phase
 
@@ -52,6 +55,7 @@ type Prober struct {
 // endpoint is one pod: a raw socket inside its network namespace. One without a socket only answers.
 type endpoint struct {
 	name    string
+	number  int // in the order in which they came
 	address netip.Addr
 	conn    *net.IPConn
 	targets []*series // from here to every other
@@ -60,20 +64,22 @@ type endpoint struct {
 	from sync.Map
 }
 
-// New starts a prober without endpoints. An interval of 0 is DefaultInterval.
-func New(interval time.Duration) *Prober {
+// New starts a prober without endpoints. An interval of 0 is DefaultInterval. Each endpoint is probed with so many that came last before
+// it, in both directions; 0 is with all.
+func New(interval time.Duration, neighbours int) *Prober {
 	p := &Prober{
-		interval:  cmp.Or(interval, DefaultInterval),
-		epoch:     time.Now(),
-		id:        uint16(os.Getpid()), //nolint:gosec // G115: any 16 bits will do
-		endpoints: map[string]*endpoint{},
-		stop:      make(chan struct{}),
+		interval:   cmp.Or(interval, DefaultInterval),
+		neighbours: neighbours,
+		epoch:      time.Now(),
+		id:         uint16(os.Getpid()), //nolint:gosec // G115: any 16 bits will do
+		endpoints:  map[string]*endpoint{},
+		stop:       make(chan struct{}),
 	}
 	p.done.Go(p.send)
 	return p
 }
 
-// Add starts probing between a new endpoint and all present ones. enter must call its argument on a thread that is inside the
+// Add starts probing between a new endpoint and present ones. enter must call its argument on a thread that is inside the
 // endpoint's network namespace; where it is nil the endpoint is probed, and probes nothing. A pair counts from its first answer on: a pod
 // that has just appeared has no routes yet.
 func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) error) error {
@@ -91,17 +97,27 @@ func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) e
 	if _, exists := p.endpoints[name]; exists {
 		return errors.Join(fmt.Errorf("probing %q: it is already there", name), added.close())
 	}
-	for _, other := range p.endpoints {
-		if other.address.Is4() == address.Is4() {
-			p.connect(added, other)
-			p.connect(other, added)
-		}
+	p.added++
+	added.number = p.added
+	for _, other := range p.last(address) {
+		p.connect(added, other)
+		p.connect(other, added)
 	}
 	p.endpoints[name] = added
 	if added.conn != nil {
 		p.done.Go(func() { p.receive(added) })
 	}
 	return nil
+}
+
+// last are the endpoints that a new one with this address is probed with.
+func (p *Prober) last(address netip.Addr) []*endpoint {
+	others := slices.DeleteFunc(slices.Collect(maps.Values(p.endpoints)), func(e *endpoint) bool { return e.address.Is4() != address.Is4() })
+	if p.neighbours == 0 {
+		return others
+	}
+	slices.SortFunc(others, func(a, b *endpoint) int { return b.number - a.number })
+	return others[:min(p.neighbours, len(others))]
 }
 
 func (e *endpoint) close() error {
