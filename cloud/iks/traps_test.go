@@ -161,29 +161,6 @@ func leaving(w *world) []cloud.Worker {
 	return slices.DeleteFunc(w.Workers(), func(o cloud.Worker) bool { return o.State != cloud.WorkerDeleting })
 }
 
-// TestAPoolThatGoesIsNotDeletedTwice while the listing still has it.
-func TestAPoolThatGoesIsNotDeletedTwice(t *testing.T) {
-	for _, generation := range both {
-		w, p := settled(t, generation, spec(1))
-		var old []byte
-		keep := func(b []byte) []byte {
-			if old == nil {
-				old = bytes.Clone(b)
-			}
-			return old
-		}
-		w.Server.Inject(rewrite(poolList, 0, keep))
-		w.Server.Inject(iksserver.Fault{Method: http.MethodGet, Path: workerList, Status: 200, Body: "[]"})
-		before := w.Mutations()
-		for range 5 {
-			got, err := p.Delete(context.Background())
-			require.NoError(t, err)
-			require.False(t, got.Done)
-		}
-		require.Equal(t, before+1, w.Mutations())
-	}
-}
-
 func TestAnswersAboutSomethingElse(t *testing.T) {
 	for _, generation := range both {
 		for name, c := range map[string]struct {

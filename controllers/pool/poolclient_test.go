@@ -20,25 +20,6 @@ import (
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
-func TestNoNewsOfThePoolReachesThePlanAsNoPool(t *testing.T) {
-	e := newEnvironment(t)
-	e.cloud.pool.Exists, e.cloud.pool.Owned = true, true
-	e.script = always(rollout.Step{Name: "EnsurePool"})
-	e.settle(1)
-	require.NotNil(t, e.seen[len(e.seen)-1].Pool)
-
-	e.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "x", RetryAfter: 42 * time.Second}
-	e.after(time.Minute)
-	require.Nil(t, e.seen[len(e.seen)-1].Pool)
-	asked := e.cloud.observed
-	e.after(41 * time.Second)
-	require.Equal(t, asked, e.cloud.observed, "left alone as long as it wished")
-
-	e.cloud.observeErr = nil
-	e.after(time.Second)
-	require.NotNil(t, e.seen[len(e.seen)-1].Pool)
-}
-
 // The cloud takes 20 s, and a node dies meanwhile: the step is not decided on what was so before.
 func TestWhatHappensDuringALongAnswerOfTheCloudIsSeen(t *testing.T) {
 	e := newEnvironment(t)

@@ -21,8 +21,8 @@ type gate struct {
 	refresh []string
 	// again is the shortest wait after which looking makes sense.
 	again time.Duration
-	// least is how long the sessions must have been Established, settle how long their routes may take.
-	least, settle time.Duration
+	// least is how long the sessions must have been Established.
+	least time.Duration
 	// watch and proven are the step's, whether it waits for the gate or has passed it.
 	watch  []plan.StatusRequest
 	proven []string
@@ -61,7 +61,7 @@ func (g *gate) step(name, reason string) *Step {
 	slices.Sort(g.waiting)
 	s := &Step{
 		Name: name, Reason: reason, WaitingFor: slices.Compact(g.waiting), Again: sooner(poll, g.again), Watch: g.watch,
-		Proven: g.proven, Awaits: AwaitsSessions, Timeout: g.least, Settle: g.settle,
+		Proven: g.proven, Awaits: AwaitsSessions, Timeout: g.least,
 	}
 	for _, n := range g.refresh {
 		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
@@ -128,9 +128,10 @@ func (v *view) lastReady(rs []plan.Node) time.Time {
 	return last
 }
 
-// timerGate waits a fixed time after since, and after a node has come, where sessions cannot be seen.
+// timerGate waits a fixed time after since, and after a node has come, where sessions cannot be seen. When all clients of a reflector
+// come back to it at once, their routes take up to two and a half times the settle time (docs/capacity.md).
 func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
-	wait := max(timerWait+v.settle, least)
+	wait := max(timerWait+3*v.settle, least)
 	if left := since.Add(wait).Sub(v.now); left > 0 {
 		g.wait("%s to have passed since the last change, as not all sessions can be seen", wait)
 		g.in(left)
@@ -251,7 +252,6 @@ func sessionName(a, b plan.Node) string {
 // prove demands a report that was received not before after, is fresh, and whose sessions have settled by now.
 func (v *view) prove(g *gate, st plan.Status, settled, after time.Time) {
 	closed := len(g.waiting)
-	g.settle = v.settle
 	defer func() { g.proofs += len(g.waiting) - closed }()
 	switch {
 	case after.After(v.now):

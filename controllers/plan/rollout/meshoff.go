@@ -184,21 +184,7 @@ func (v *view) sampleGate(g *gate, routes bool) {
 
 // listed reports whether a client's report can list all paths that it holds, about.
 func (v *view) listed() bool {
-	prefixes, nodes := 0, len(v.clients)+len(v.wanted)
-	for _, r := range v.BGP.Services {
-		if !r.IsSingleIP() {
-			prefixes += nodes // each announces it
-		}
-	}
-	for _, n := range v.clients {
-		prefixes += max(len(n.Blocks), 1)
-		for _, b := range n.Blocks {
-			if v.Routes.Direct(b) {
-				prefixes += nodes
-			}
-		}
-	}
-	return prefixes*(v.paths()+1) <= maxSampledPaths
+	return v.announced()*(v.paths()+1) <= maxSampledPaths
 }
 
 // recent are the clients that have not had any session with a reflector for recoveryTime, in each address family.

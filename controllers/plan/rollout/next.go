@@ -87,6 +87,9 @@ func (v *view) finish(s Step) Step {
 
 // limit says how long the step may wait. Under the Timer gate no session is observed, so none can be missing.
 func (v *view) limit(s *Step) {
+	if s.Awaits == AwaitsSessions {
+		s.Settle = v.settle
+	}
 	switch {
 	case s.Awaits == AwaitsWorkers:
 		s.Timeout = workersTimeout

@@ -381,11 +381,11 @@ func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {
 	w, o := meshOn(t)
 	w.d.Timer = true
 	o.Statuses = nil
-	o.Peers[0].Written = w.now.Add(-79 * time.Second)
+	o.Peers[0].Written = w.now.Add(-89 * time.Second)
 	s := w.next(o)
 	require.Equal(t, "AwaitSessions", s.Name)
 	require.Empty(t, s.Watch)
-	o.Peers[0].Written = w.now.Add(-80 * time.Second)
+	o.Peers[0].Written = w.now.Add(-90 * time.Second)
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 	o.Nodes[0].Created = w.now.Add(-44 * time.Second)
 	require.Equal(t, []string{"client-01 to have been Ready for 45s, as not all sessions can be seen"}, w.next(o).WaitingFor, "it may have no session yet")

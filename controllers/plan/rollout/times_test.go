@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -138,14 +139,26 @@ func TestHowLongRoutesMayTake(t *testing.T) {
 		reflectors int
 		blocks     int // of each node
 		want       time.Duration
+		also       func(*rollout.Observed)
 	}{
-		"few":                    {v1alpha1.TopologySingle, 3, 2, 5 * time.Second},
-		"12 nodes, 300,000":      {v1alpha1.TopologySingle, 3, 25_000, 29 * time.Second},
-		"12 nodes, 600,000":      {v1alpha1.TopologySingle, 3, 50_000, 53 * time.Second},
-		"no more than can be":    {v1alpha1.TopologySingle, 3, 2_000_000, 1805 * time.Second},
-		"each serves some nodes": {v1alpha1.TopologyQuorum, 6, 25_000, 35 * time.Second},
-		"tiers":                  {v1alpha1.TopologyHierarchy, 6, 25_000, 68 * time.Second},
-		"every path is sent":     {v1alpha1.TopologyMultiCluster, 3, 25_000, 61 * time.Second},
+		"few":                    {v1alpha1.TopologySingle, 3, 2, 5 * time.Second, nil},
+		"12 nodes, 300,000":      {v1alpha1.TopologySingle, 3, 25_000, 29 * time.Second, nil},
+		"12 nodes, 600,000":      {v1alpha1.TopologySingle, 3, 50_000, 53 * time.Second, nil},
+		"no more than can be":    {v1alpha1.TopologySingle, 3, 2_000_000, 1805 * time.Second, nil},
+		"each serves some nodes": {v1alpha1.TopologyQuorum, 6, 25_000, 47 * time.Second, nil},
+		"tiers":                  {v1alpha1.TopologyHierarchy, 6, 25_000, 71 * time.Second, nil},
+		"every path is sent":     {v1alpha1.TopologyMultiCluster, 3, 25_000, 68 * time.Second, nil},
+		"kubelets are away": {v1alpha1.TopologySingle, 3, 25_000, 29 * time.Second, func(o *rollout.Observed) {
+			for i := range 6 {
+				o.Nodes[i].Ready = false
+			}
+		}},
+		"all nodes announce ranges of services": {v1alpha1.TopologySingle, 3, 1, 35 * time.Second, func(o *rollout.Observed) {
+			o.BGP.Services = slices.Repeat([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, 25_000)
+		}},
+		"all nodes announce the blocks of others": {v1alpha1.TopologySingle, 3, 2000, 36 * time.Second, func(o *rollout.Observed) {
+			o.Routes.Pools = []plan.PoolRoutes{{CIDR: "0.0.0.0/0", Direct: true}}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := arrangedAs(t, newWorld(1, 12, 3), tc.kind, 2, tc.reflectors)
@@ -155,7 +168,10 @@ func TestHowLongRoutesMayTake(t *testing.T) {
 			for i := range o.Nodes {
 				o.Nodes[i].Blocks = blocks
 			}
-			delete(o.Statuses, w.reflectors()[0].Name)
+			o.Statuses = nil
+			if tc.also != nil {
+				tc.also(&o)
+			}
 			s := w.next(o)
 			require.Equal(t, tc.want, s.Settle, s.WaitingFor)
 			require.Equal(t, w.d.SessionTimeout+tc.want-5*time.Second, s.Timeout)

@@ -142,9 +142,7 @@ func strayLabels(v *view) *Step {
 // onceServed holds the removal of a label back until the reflectors serve all other nodes.
 // As long as they have not got their sessions, what gives them those comes first.
 func (v *view) onceServed(s *Step) *Step {
-	of := *v
-	of.clients = slices.DeleteFunc(slices.Clone(v.clients), v.mislabelled)
-	g := of.nowGate(v.serving())
+	g := v.serve(slices.DeleteFunc(slices.Clone(v.clients), v.mislabelled)).nowGate(v.serving())
 	switch {
 	case g.open():
 		return s

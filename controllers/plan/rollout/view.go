@@ -91,7 +91,8 @@ func newView(o Observed, d Desired, now time.Time) *view {
 		}
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
-	v.settling(len(v.clients) * len(v.clients))
+	nodes := len(v.clients) + len(v.unready)
+	v.settling(nodes * nodes)
 	switch {
 	case v.needsSlots():
 		v.arrange()
@@ -101,6 +102,13 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	}
 	v.findUnserved()
 	return v
+}
+
+// serve is the same view with other clients.
+func (v *view) serve(clients []plan.Node) *view {
+	of := *v
+	of.clients, of.dependants, of.most = clients, map[string][]*member{}, map[string]bool{}
+	return &of
 }
 
 // sortOut puts each node where it belongs.
@@ -139,31 +147,51 @@ func (v *view) passed(since time.Time, long time.Duration) bool {
 	return left <= 0
 }
 
-// settling sets the times that depend on how many routes a reflector sends that comes up, counted as if each client announced one block.
+// settling sets the times that depend on how many routes a reflector sends that comes up, counted as if each node announced one prefix.
 func (v *view) settling(routes int) {
-	blocks := 0
-	for _, n := range v.clients {
-		blocks += max(len(n.Blocks), 1)
-	}
-	v.settle = settleTime(routes * blocks / max(len(v.clients), 1))
+	nodes := max(len(v.clients)+len(v.unready), 1)
+	v.settle = settleTime(float64(routes) * float64(v.announced()) / float64(nodes))
 	v.quiet = 10*time.Second + v.settle
 }
 
-// routesSent is the most that a reflector of this network sends to its clients, where each node announces one block.
-// The paths that a client holds come from its reflectors in equal parts.
+// announced counts the prefixes that each node announces: its blocks, at least one, the ranges of services, and the blocks
+// of others to which Felix has routes.
+func (v *view) announced() (prefixes int) {
+	nodes := len(v.clients) + len(v.unready) + len(v.wanted)
+	for _, r := range v.BGP.Services {
+		if !r.IsSingleIP() {
+			prefixes += nodes
+		}
+	}
+	for _, some := range [][]plan.Node{v.clients, v.unready} {
+		for i := range some {
+			prefixes += max(len(some[i].Blocks), 1)
+			for _, b := range some[i].Blocks {
+				if v.Routes.Direct(b) {
+					prefixes += nodes
+				}
+			}
+		}
+	}
+	return prefixes
+}
+
+// routesSent is the most that a reflector of this network sends, where each node announces one prefix. The paths that a
+// node holds come from its reflectors in equal parts.
 func routesSent(network *simulate.Network) int {
 	classes := network.Classes()
 	sent := make([]int, len(classes)+1) // 0 where there are no nodes
 	for _, to := range classes {
-		client := to.Nodes[0]
-		if to.Reflects || network.Sessions(client) == 0 {
-			continue
-		}
-		each := int(min(network.RIB(client).Paths, 1<<24)) / network.Sessions(client)
+		var senders []int // the classes
+		reflectors := 0
 		for i, from := range classes {
-			if from.Reflects && network.Connected(from.Nodes[0], client) {
-				sent[i] += len(to.Nodes) * each
+			if from.Reflects && network.Connected(from.Nodes[len(from.Nodes)-1], to.Nodes[0]) {
+				senders = append(senders, i)
+				reflectors += len(from.Nodes)
 			}
+		}
+		for _, i := range senders {
+			sent[i] += len(to.Nodes) * int(min(network.RIB(to.Nodes[0]).Paths, 1<<24)) / reflectors
 		}
 	}
 	return slices.Max(sent)
@@ -171,8 +199,8 @@ func routesSent(network *simulate.Network) int {
 
 // settleTime is how long BIRD may take to send so many routes. Measured (docs/capacity.md): up to 7 s per million on a busy machine, 2.5 s
 // where nothing else runs, whatever the numbers of clients and prefixes are. More than half an hour's do not count: BIRD cannot hold them.
-func settleTime(routes int) time.Duration {
-	return (5*time.Second + time.Duration(min(routes, 270_000_000))*time.Second/150_000).Round(time.Second)
+func settleTime(routes float64) time.Duration {
+	return (5*time.Second + time.Duration(min(routes, 270_000_000)/150_000*float64(time.Second))).Round(time.Second)
 }
 
 // usable nodes speak BGP and are expected to have sessions.

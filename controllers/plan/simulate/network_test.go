@@ -146,23 +146,6 @@ func differences(o *oracle, n *simulate.Network) []string {
 	return out
 }
 
-// sessions is the network of the nodes that are up, each by itself.
-func (o *oracle) sessions() *simulate.Network {
-	var names []string
-	for _, n := range o.nodes {
-		if o.up[n.Name] {
-			names = append(names, n.Name)
-		}
-	}
-	slices.Sort(names)
-	c := o.configuration()
-	return simulate.Sessions(names, func(a, b string) (mine, yours simulate.Side, up bool) {
-		mine, here := c.Side(a, b)
-		yours, there := c.Side(b, a)
-		return mine, yours, here && there && mine.Fits(yours)
-	})
-}
-
 // What the classes say is what each node by itself would: sessions, routes, from whom.
 func TestNetworkIsWhatTheRulesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -250,6 +233,23 @@ const (
 
 func (o *oracle) configuration() *simulate.Configuration {
 	return simulate.NewConfiguration(role, o.nodes, o.bgp, o.peers)
+}
+
+// sessions is the network of the nodes that are up, each by itself.
+func (o *oracle) sessions() *simulate.Network {
+	var names []string
+	for _, n := range o.nodes {
+		if o.up[n.Name] {
+			names = append(names, n.Name)
+		}
+	}
+	slices.Sort(names)
+	c := o.configuration()
+	return simulate.Sessions(names, func(a, b string) (mine, yours simulate.Side, up bool) {
+		mine, here := c.Side(a, b)
+		yours, there := c.Side(b, a)
+		return mine, yours, here && there && mine.Fits(yours)
+	})
 }
 
 func (o *oracle) isUp(name string) bool { return o.up[name] }
