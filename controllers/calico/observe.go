@@ -61,10 +61,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 		}
 	}
 	for _, p := range a.store.peers {
-		peer, err := peerOf(p)
-		if err != nil {
-			return plan.Cluster{}, err
-		}
+		peer := peerOf(p)
 		peer.Node = j.kubeName(peer.Node)
 		out.Peers = append(out.Peers, peer)
 	}

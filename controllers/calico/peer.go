@@ -20,30 +20,26 @@ import (
 const writtenAnnotation = "rrpool.io/written"
 
 // peerOf maps a BGPPeer.
-func peerOf(o *apiv3.BGPPeer) (plan.Peer, error) {
-	extra, err := extraOf(o.Spec)
-	if err != nil {
-		return plan.Peer{}, fmt.Errorf("reading BGPPeer %q: %w", o.Name, err)
-	}
+func peerOf(o *apiv3.BGPPeer) plan.Peer {
 	out := plan.Peer{
 		Name: o.Name, Peering: peeringOf(o),
 		Node: o.Spec.Node, NodeSelector: o.Spec.NodeSelector,
 		PeerIP: o.Spec.PeerIP, PeerSelector: o.Spec.PeerSelector,
 		ASN: uint32(o.Spec.ASNumber), Password: refOf(o.Spec.Password),
-		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extra,
-		Manual:  o.Spec.ReversePeering != nil && *o.Spec.ReversePeering == apiv3.ReversePeeringManual,
-		Filters: o.Spec.Filters, KeepNextHop: o.Spec.KeepOriginalNextHop || keepsNextHop(o.Spec.NextHopMode),
+		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extraOf(o.Spec),
+		Manual:  ptr.Deref(o.Spec.ReversePeering, "") == apiv3.ReversePeeringManual,
+		Filters: o.Spec.Filters, KeepNextHop: o.Spec.KeepOriginalNextHop || string(ptr.Deref(o.Spec.NextHopMode, "")) == string(apiv3.NextHopModeKeep),
 	}
 	out.Owned = isOurs(o) && out.Peering == ""
 	if isOurs(o) {
 		out.Written = timeOf(o.Annotations[writtenAnnotation])
 	}
-	return out, nil
+	return out
 }
 
 // extraOf is the canonical JSON of the fields that plan.Peer does not have, ""
 // for none. A field that says what Calico does anyway says nothing.
-func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
+func extraOf(spec apiv3.BGPPeerSpec) string {
 	spec.Node, spec.NodeSelector, spec.PeerIP, spec.PeerSelector = "", "", "", ""
 	spec.ASNumber, spec.MaxRestartTime, spec.Filters, spec.KeepOriginalNextHop = 0, nil, nil, false
 	if refOf(spec.Password) != nil && spec.Password.SecretKeyRef.Optional == nil {
@@ -58,14 +54,11 @@ func extraOf(spec apiv3.BGPPeerSpec) (string, error) {
 	if spec.SourceAddress == apiv3.SourceAddressUseNodeIP {
 		spec.SourceAddress = ""
 	}
-	out, err := json.Marshal(spec)
-	if err != nil {
-		return "", fmt.Errorf("rendering its other fields: %w", err)
-	}
+	out, _ := json.Marshal(spec) // texts and numbers can be rendered
 	if string(out) == "{}" {
-		return "", nil
+		return ""
 	}
-	return string(out), nil
+	return string(out)
 }
 
 // peerSpec is the whole spec of a BGPPeer of ours.
@@ -93,24 +86,15 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 		return false, err
 	}
 	have, err := a.calico.peers.get(ctx, want.Name)
-	if apierrors.IsNotFound(err) {
-		peer := apiv3.NewBGPPeer()
-		peer.Name, peer.Spec = want.Name, peerSpec(want)
-		peer.Labels = labelsFor(want.Peering)
-		peer.Annotations = map[string]string{writtenAnnotation: rfc3339(a.cfg.Now())}
-		return write(ctx, a.store, a.calico.peers, peer)
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		have = apiv3.NewBGPPeer()
+		have.Name, have.Labels = want.Name, labelsFor(want.Peering)
+	case err != nil:
 		return false, fmt.Errorf("reading BGPPeer %q: %w", want.Name, err)
-	}
-	now, err := peerOf(have)
-	if err != nil {
-		return false, err
-	}
-	if !isOurs(have) || now.Peering != want.Peering {
+	case !isOurs(have) || peeringOf(have) != want.Peering:
 		return false, &NameTakenError{Kind: apiv3.KindBGPPeer, Name: want.Name}
-	}
-	if plan.SamePeer(now, want) {
+	case plan.SamePeer(peerOf(have), want):
 		a.store.put(have)
 		return false, nil
 	}
@@ -122,22 +106,17 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 // deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error: ours is gone.
 func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 	have, err := a.calico.peers.get(ctx, name)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		a.store.forget(apiv3.KindBGPPeer, name)
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, fmt.Errorf("reading BGPPeer %q: %w", name, err)
-	}
-	if !isOurs(have) {
+	case !isOurs(have):
 		a.store.put(have)
 		return false, nil
 	}
 	return a.deleteVersion(ctx, have)
-}
-
-func keepsNextHop(mode *apiv3.NextHopMode) bool {
-	return mode != nil && string(*mode) == string(apiv3.NextHopModeKeep)
 }
 
 func refOf(p *apiv3.BGPPassword) *plan.SecretRef {
