@@ -116,17 +116,21 @@ func (n objects[T]) get(ctx context.Context, name string) (T, error) {
 // write creates an object that has no version, and updates one that has. It gives what is there then.
 func (n objects[T]) write(ctx context.Context, o T) (T, error) {
 	stored, err := n.stored(o)
-	switch {
-	case err != nil:
-	case o.GetResourceVersion() == "":
-		err = n.client.Create(ctx, stored)
-	default:
-		err = n.client.Update(ctx, stored)
+	if err == nil {
+		_, err = save(ctx, n.client, stored, "")
 	}
 	if err != nil {
 		return o, fmt.Errorf("writing %s %q: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
 	}
 	return n.read(stored)
+}
+
+// save creates an object that has no version, and updates one that has. It says which of the two it has tried.
+func save(ctx context.Context, c client.Client, o client.Object, validation client.FieldValidation) (do string, err error) {
+	if o.GetResourceVersion() == "" {
+		return "creating", c.Create(ctx, o, validation) //nolint:wrapcheck // callers wrap
+	}
+	return "updating", c.Update(ctx, o, validation) //nolint:wrapcheck // callers wrap
 }
 
 // read gives an object of the API as Calico shows it.

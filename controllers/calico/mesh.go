@@ -73,11 +73,10 @@ func saved(o *apiv3.BGPConfiguration) (*savedMesh, error) {
 
 // configOf maps the default BGPConfiguration.
 func configOf(o *apiv3.BGPConfiguration) (plan.BGPConfig, error) {
-	out := plan.BGPConfig{Exists: true, Mesh: meshIn(o.Spec).plan(), ASN: defaultASN}
-	if o.Spec.ASNumber != nil {
-		out.ASN = uint32(*o.Spec.ASNumber)
+	out := plan.BGPConfig{
+		Exists: true, Mesh: meshIn(o.Spec).plan(), ASN: uint32(ptr.Deref(o.Spec.ASNumber, defaultASN)), Services: servicesOf(o.Spec),
+		Restored: timeOf(o.Annotations[restoredAnnotation]),
 	}
-	out.Services = servicesOf(o.Spec)
 	before, err := saved(o)
 	if err != nil {
 		return plan.BGPConfig{}, err
@@ -85,9 +84,6 @@ func configOf(o *apiv3.BGPConfiguration) (plan.BGPConfig, error) {
 	if before != nil {
 		mesh := before.plan()
 		out.Saved, out.SavedAbsent = &mesh, before.Absent
-	}
-	if at, ok := o.Annotations[restoredAnnotation]; ok {
-		out.Restored = timeOf(at)
 	}
 	return out, nil
 }
@@ -142,16 +138,6 @@ type liveMesh struct {
 	before *savedMesh
 }
 
-// configIn reads a custom resource as Calico does.
-func configIn(raw *unstructured.Unstructured) (*apiv3.BGPConfiguration, error) {
-	out := apiv3.NewBGPConfiguration()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, out); err != nil {
-		return nil, fmt.Errorf("parsing %s: %w", meshObject, err)
-	}
-	out.TypeMeta = apiv3.NewBGPConfiguration().TypeMeta
-	return out, fromStored(raw.GroupVersionKind().GroupVersion(), out)
-}
-
 // liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	raw := a.custom(apiv3.KindBGPConfiguration, defaultConfig)
@@ -163,8 +149,8 @@ func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", meshObject, err)
 	}
-	out := &liveMesh{raw: raw}
-	if out.typed, err = configIn(raw); err != nil {
+	out := &liveMesh{raw: raw, typed: apiv3.NewBGPConfiguration()}
+	if err := a.parse(raw, out.typed); err != nil {
 		return nil, err
 	}
 	a.store.put(out.typed)
@@ -177,15 +163,11 @@ func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...erro
 	if err := errors.Join(changes...); err != nil {
 		return false, err
 	}
-	if o.raw.GetResourceVersion() == "" {
-		if err := a.calico.client.Create(ctx, o.raw); err != nil {
-			return false, fmt.Errorf("creating %s: %w", meshObject, err)
-		}
-	} else if err := a.calico.client.Update(ctx, o.raw); err != nil {
-		return false, fmt.Errorf("updating %s: %w", meshObject, err)
+	if do, err := save(ctx, a.calico.client, o.raw, ""); err != nil {
+		return false, fmt.Errorf("%s %s: %w", do, meshObject, err)
 	}
-	out, err := configIn(o.raw)
-	if err != nil {
+	out := apiv3.NewBGPConfiguration()
+	if err := a.parse(o.raw, out); err != nil {
 		return true, err
 	}
 	a.store.put(out)
@@ -310,7 +292,6 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	have, want := meshIn(o.typed.Spec), savedMesh{Enabled: ptr.To(true)}
-	noted := metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation)
 	switch {
 	case o.before == nil && have.on():
 		return false, nil
@@ -324,7 +305,7 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 			want.Enabled = nil
 		}
 	}
-	if noted && reflect.DeepEqual(have, want) {
+	if metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation) && reflect.DeepEqual(have, want) {
 		return false, nil
 	}
 	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.cfg.Now())))
@@ -364,33 +345,28 @@ func (a *Adapter) forgetMesh(ctx context.Context) (bool, error) {
 // giveBack writes a BGPConfiguration from which a note of ours was taken. One that we made goes with the last note,
 // unless something was added to it.
 func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, error) {
-	left, parseErr := configIn(o.raw)
-	if err = errors.Join(err, parseErr); err != nil || !o.ours() || len(ownNotes(left)) > 0 {
+	left := apiv3.NewBGPConfiguration()
+	err = errors.Join(err, a.parse(o.raw, left))
+	noted := slices.ContainsFunc([]string{beforeAnnotation, restoredAnnotation, servicesAnnotation}, func(key string) bool {
+		return metav1.HasAnnotation(left.ObjectMeta, key)
+	})
+	if err != nil || noted || !isOurs(o.typed) {
 		return a.updateConfig(ctx, o, err)
 	}
-	if err = o.drop("labels", managedByLabel); err == nil && o.untouched() {
+	if err = o.drop("labels", managedByLabel); err == nil && a.untouched(o.raw) {
 		return a.deleteVersion(ctx, o.raw)
 	}
 	return a.updateConfig(ctx, o, err)
 }
 
-// ownNotes are our annotations of a BGPConfiguration.
-func ownNotes(o *apiv3.BGPConfiguration) []string {
-	return slices.DeleteFunc([]string{beforeAnnotation, restoredAnnotation, servicesAnnotation}, func(key string) bool {
-		return !metav1.HasAnnotation(o.ObjectMeta, key)
-	})
-}
-
-func (o *liveMesh) ours() bool { return o.typed.Labels[managedByLabel] == managedByValue }
-
-// untouched reports whether we made an object that, without our notes, says nothing that
+// untouched reports whether an object that we made, without our notes, says nothing that
 // Calico would not do without it. A setting that we do not know says something.
-func (o *liveMesh) untouched() bool {
-	left, err := configIn(o.raw)
-	if err != nil || !o.ours() || !meshIn(left.Spec).on() {
+func (a *Adapter) untouched(raw *unstructured.Unstructured) bool {
+	left := apiv3.NewBGPConfiguration()
+	if err := a.parse(raw, left); err != nil || !meshIn(left.Spec).on() {
 		return false
 	}
-	spec, _, _ := unstructured.NestedMap(o.raw.Object, "spec")
+	spec, _, _ := unstructured.NestedMap(raw.Object, "spec")
 	delete(spec, "nodeToNodeMeshEnabled")
 	for key, value := range configDefaults {
 		if spec[key] == value {
@@ -398,7 +374,7 @@ func (o *liveMesh) untouched() bool {
 		}
 	}
 	metadata := len(left.Labels) + len(left.Annotations) + len(left.OwnerReferences) + len(left.Finalizers) +
-		len(o.raw.GetOwnerReferences()) + len(o.raw.GetFinalizers())
+		len(raw.GetOwnerReferences()) + len(raw.GetFinalizers())
 	return len(spec)+metadata == 0
 }
 

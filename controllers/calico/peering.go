@@ -123,10 +123,11 @@ func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured
 
 // parse reads a custom resource in Calico's words. In the first group libcalico-go keeps metadata in an annotation.
 func (a *Adapter) parse(raw *unstructured.Unstructured, into resource) error {
-	kind := raw.GetKind()
+	kind := into.GetObjectKind().GroupVersionKind()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, into); err != nil {
-		return fmt.Errorf("parsing %s %q: %w", kind, raw.GetName(), err)
+		return fmt.Errorf("parsing %s %q: %w", raw.GetKind(), raw.GetName(), err)
 	}
+	into.GetObjectKind().SetGroupVersionKind(kind)
 	return fromStored(a.group, into)
 }
 
@@ -169,11 +170,10 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	if err != nil {
 		return false, fmt.Errorf("rendering %s %q: %w", kind, name, err)
 	}
-	o, do := a.custom(kind, name), "updating"
+	o := a.custom(kind, name)
 	err = a.calico.client.Get(ctx, client.ObjectKeyFromObject(o), o)
 	switch {
 	case apierrors.IsNotFound(err):
-		do = "creating"
 	case err != nil:
 		return false, fmt.Errorf("reading %s %q: %w", kind, name, tooOld(err))
 	case a.peeringIn(o) != of:
@@ -183,12 +183,7 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	o.SetLabels(labelsFor(of))
 	o.SetAnnotations(annotations)
 	o.Object["spec"] = fields
-	if do == "creating" {
-		err = a.calico.client.Create(ctx, o, allFields)
-	} else {
-		err = a.calico.client.Update(ctx, o, allFields)
-	}
-	if err != nil {
+	if do, err := save(ctx, a.calico.client, o, allFields); err != nil {
 		return false, fmt.Errorf("%s %s %q: %w", do, kind, name, tooOld(err))
 	}
 	return o.GetResourceVersion() != before, nil

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -41,10 +42,7 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 		out.Reflectors = reflectorsIn(nodes.Items, scope)
 	}
 	if s.get(&config, calico("bgpconfigurations"), defaultConfig) {
-		if config.Spec.ASNumber != nil {
-			out.ASN = uint32(*config.Spec.ASNumber)
-		}
-		out.Services = clusterIPs(config.Spec)
+		out.ASN, out.Services = uint32(ptr.Deref(config.Spec.ASNumber, defaultASN)), clusterIPs(config.Spec)
 	}
 	out.Pods = podsIn(s, group.Group.Group, calico("ippools"))
 	if most := max(len(out.Reflectors), len(out.Pods), len(out.Services)); s.err == nil && most > mostOfRemote {

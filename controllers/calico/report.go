@@ -35,7 +35,7 @@ const reportLabel = "rrpool.projectcalico.org/report"
 
 // isReport reports whether a status object is one of ours.
 func isReport(o *apiv3.CalicoNodeStatus) bool {
-	return o.Labels[managedByLabel] == managedByValue || o.Labels[reportLabel] != ""
+	return isOurs(o) || o.Labels[reportLabel] != ""
 }
 
 // sessionKey identifies a session of a node.
