@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -164,20 +165,17 @@ func (a *Adapter) Start(ctx context.Context) error {
 	for _, kind := range watched {
 		types = append(types, watchersyncer.ResourceType{ListInterface: model.ResourceListOptions{Kind: kind}})
 	}
-	syncer := watchersyncer.New(&source{Client: a.calico.backend, store: a.store}, types, a.store)
+	syncer := watchersyncer.New(&source{Client: backend{client: a.calico.client, group: a.group}, store: a.store}, types, a.store)
 	syncer.Start()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	pods := make(chan struct{})
-	go func() {
-		defer close(pods)
-		a.pods.run(watching, a.cfg.Log)
-	}()
+	var pods sync.WaitGroup
+	pods.Go(func() { a.pods.run(watching, a.cfg.Log) })
 	moved := a.followGroup(ctx)
 	// Stopping reports every object as deleted, which is not true.
 	a.store.stop()
 	stop()
-	<-pods
+	pods.Wait()
 	syncer.Stop()
 	return moved
 }

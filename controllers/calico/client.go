@@ -35,10 +35,8 @@ type datastore struct {
 	peers   objects[*apiv3.BGPPeer]
 	configs objects[*apiv3.BGPConfiguration]
 	reports objects[*apiv3.CalicoNodeStatus]
-	// backend lists and watches.
-	backend api.Client
-	// client reads and writes custom resources as they are.
-	client client.Client
+	// client has custom resources as they are.
+	client client.WithWatch
 }
 
 // connect makes a client for the objects in a group. It makes no request yet.
@@ -68,7 +66,6 @@ func objectsOf(c client.WithWatch, group schema.GroupVersion) *datastore {
 		peers:   objects[*apiv3.BGPPeer]{c, group, apiv3.NewBGPPeer},
 		configs: objects[*apiv3.BGPConfiguration]{c, group, apiv3.NewBGPConfiguration},
 		reports: objects[*apiv3.CalicoNodeStatus]{c, group, apiv3.NewCalicoNodeStatus},
-		backend: backend{client: c, group: group},
 		client:  c,
 	}
 }
@@ -173,10 +170,8 @@ func (b backend) listOf(kind string) (client.ObjectList, error) {
 		return out, nil
 	}
 	out, err := b.client.Scheme().New(of)
-	if err != nil {
-		return nil, fmt.Errorf("making a list: %w", err)
-	}
-	return out.(client.ObjectList), nil //nolint:forcetypeassert // every list is one
+	list, _ := out.(client.ObjectList)
+	return list, err //nolint:wrapcheck // it names the kind
 }
 
 // pageSize is how many objects are listed at a time, as libcalico-go does it: there may be tens of thousands of affinities.
@@ -221,35 +216,26 @@ func (b backend) Watch(ctx context.Context, of model.ListInterface, opts api.Wat
 		return nil, err //nolint:wrapcheck // the syncer looks at the error's type
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	out := &watcher{stop: cancel, events: make(chan api.WatchEvent)}
-	go out.run(ctx, w, func(event watch.Event) api.WatchEvent { return b.eventOf(kindOf(of), event) })
-	return out, nil
-}
-
-// watcher passes on what a watch brings in the syncer's words.
-type watcher struct {
-	stop   context.CancelFunc
-	events chan api.WatchEvent
-}
-
-func (w *watcher) run(ctx context.Context, from watch.Interface, eventOf func(watch.Event) api.WatchEvent) {
-	defer close(w.events)
-	defer from.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case event, open := <-from.ResultChan():
-			if !open {
-				return
-			}
+	out := watcher{stop: cancel, events: make(chan api.WatchEvent)}
+	context.AfterFunc(ctx, w.Stop)
+	go func() {
+		defer close(out.events)
+		defer w.Stop()
+		for event := range w.ResultChan() {
 			select {
 			case <-ctx.Done():
 				return
-			case w.events <- eventOf(event):
+			case out.events <- b.eventOf(kindOf(of), event):
 			}
 		}
-	}
+	}()
+	return out, nil
+}
+
+// watcher is the api.WatchInterface that passes on what a watch brings in the syncer's words.
+type watcher struct {
+	stop   context.CancelFunc
+	events chan api.WatchEvent
 }
 
 func (b backend) eventOf(kind string, event watch.Event) api.WatchEvent {
@@ -266,14 +252,12 @@ func (b backend) eventOf(kind string, event watch.Event) api.WatchEvent {
 	return api.WatchEvent{Type: api.WatchEventType(event.Type), New: pair}
 }
 
-// Stop implements api.WatchInterface.
-func (w *watcher) Stop() { w.stop() }
+func (w watcher) Stop() { w.stop() }
 
-// ResultChan implements api.WatchInterface.
-func (w *watcher) ResultChan() <-chan api.WatchEvent { return w.events }
+func (w watcher) ResultChan() <-chan api.WatchEvent { return w.events }
 
-// HasTerminated implements api.WatchInterface; only libcalico-go's own tests ask.
-func (w *watcher) HasTerminated() bool { return false }
+// HasTerminated says nothing; only libcalico-go's own tests ask.
+func (w watcher) HasTerminated() bool { return false }
 
 // pairOf is an object as the syncer passes it on.
 func (b backend) pairOf(kind string, object runtime.Object) (pair *model.KVPair, err error) {
