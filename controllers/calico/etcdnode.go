@@ -236,20 +236,14 @@ func (j *join) joined(n *corev1.Node, scope plan.Scope) *corev1.Node {
 	if calico == nil {
 		return out
 	}
-	if out.Labels == nil {
-		out.Labels = map[string]string{}
-	}
-	if out.Annotations == nil {
-		out.Annotations = map[string]string{}
-	}
 	for key, value := range calico.Labels { // selectors go by these
 		if key != v1alpha1.PoolLabel {
-			out.Labels[key] = value
+			metav1.SetMetaDataLabel(&out.ObjectMeta, key, value)
 		}
 	}
 	for key, value := range notesOf(calico) {
 		if value != "" {
-			out.Annotations[key] = value
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
 		}
 	}
 	return out
@@ -284,7 +278,7 @@ func (a *Adapter) joinAll(ctx context.Context) ([]corev1.Node, *join, error) {
 
 // calicoReflectors are the nodes whose Calico Node alone has the role label.
 func (a *Adapter) calicoReflectors(ctx context.Context, role string) (out []string, err error) {
-	_, j, err := a.joinAll(ctx)
+	j, err := a.joinNow(ctx)
 	if err != nil || j == nil {
 		return nil, err
 	}
@@ -298,34 +292,21 @@ func (a *Adapter) calicoReflectors(ctx context.Context, role string) (out []stri
 
 // reread reads Calico's Node of a node past the watch.
 func (a *Adapter) reread(ctx context.Context, name string) error {
-	if a.etcd == nil {
-		return nil
-	}
-	_, j, err := a.joinAll(ctx)
-	if err != nil || j.of[name] == nil {
+	j, err := a.joinNow(ctx)
+	if err != nil || j == nil || j.of[name] == nil {
 		return err
 	}
 	live := libapiv3.NewNode()
 	err = a.calico.client.Get(ctx, client.ObjectKey{Name: j.of[name].Name}, live)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		a.store.forget(libapiv3.KindNode, j.of[name].Name)
-		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("reading Calico's Node %q: %w", j.of[name].Name, err)
+	default:
+		a.store.put(live)
 	}
-	a.store.put(live)
 	return nil
-}
-
-// ofCalico: what a patch changes is on Calico's Node.
-func (p *nodePatch) ofCalico() bool {
-	for key := range p.labels {
-		if key != v1alpha1.PoolLabel {
-			return true
-		}
-	}
-	return false
 }
 
 // patchCalicoNode makes a change to Calico's Node, in one write, of the version that was looked at.
@@ -338,7 +319,7 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 	if seen == nil {
 		return changed(libapiv3.KindNode, node, "Calico has no Node for it")
 	}
-	if err := a.dropCopied(ctx, node, p); err != nil {
+	if err := a.dropCopied(ctx, j.known[node], p); err != nil {
 		return err
 	}
 	o := a.custom(libapiv3.KindNode, seen.Name)
@@ -402,21 +383,17 @@ func forgetCopied(o *unstructured.Unstructured, labels map[string]any) error {
 
 // dropCopied takes labels that are written on Calico's Node from the Kubernetes Node, if they are there: kube-controllers would copy them again.
 // It comes first, so that it is done again until the second write has been made.
-func (a *Adapter) dropCopied(ctx context.Context, node string, p nodePatch) error {
-	live := &corev1.Node{}
-	if err := a.cfg.Nodes.Get(ctx, client.ObjectKey{Name: node}, live); err != nil {
-		return fmt.Errorf("reading node %q: %w", node, err)
-	}
-	live, gone := a.recent.latest(live), map[string]any{}
+func (a *Adapter) dropCopied(ctx context.Context, node *corev1.Node, p nodePatch) error {
+	gone := map[string]any{}
 	for key := range p.labels {
-		if metav1.HasLabel(live.ObjectMeta, key) {
+		if metav1.HasLabel(node.ObjectMeta, key) {
 			gone[key] = nil
 		}
 	}
 	if len(gone) == 0 {
 		return nil
 	}
-	return a.patchKubeNode(ctx, live, nodePatch{labels: gone})
+	return a.patchKubeNode(ctx, node, nodePatch{labels: gone})
 }
 
 // setOrRemove sets fields below a path, and removes those whose value is nil.

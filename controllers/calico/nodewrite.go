@@ -30,9 +30,9 @@ type nodePatch struct {
 	exact bool
 }
 
-// patchNode is the only write to nodes.
+// patchNode is the only write to nodes. All labels but the pool's are on Calico's Node.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
-	if a.etcd != nil && p.ofCalico() {
+	if _, pool := p.labels[v1alpha1.PoolLabel]; a.etcd != nil && len(p.labels) > 0 && !pool {
 		return a.patchCalicoNode(ctx, node.Name, p)
 	}
 	return a.patchKubeNode(ctx, node, p)
