@@ -46,15 +46,16 @@ type served struct {
 	err error
 }
 
+func servedBy(ctx context.Context, cfg *rest.Config) *served {
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	return &served{ctx: ctx, api: d.RESTClient(), err: err}
+}
+
 // ChooseGroup chooses as Calico's operator does: a migration that has converged means the second group, else the first
 // where it is there, else the second. A first group that is being deleted is not there. Where neither is, it is the
 // first, without its kinds.
 func ChooseGroup(ctx context.Context, cfg *rest.Config) (GroupChoice, error) {
-	d, err := discovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return GroupChoice{}, fmt.Errorf("choosing Calico's API group: %w", err)
-	}
-	s := served{ctx: ctx, api: d.RESTClient()}
+	s := servedBy(ctx, cfg)
 	out := s.migration()
 	// The second group is Calico's API server's as well: only a CRD proves that it is the datastore.
 	if out.Group == GroupV1 && !s.writable(GroupV1) && s.writable(GroupV3) &&
@@ -98,13 +99,10 @@ func (s *served) migration() GroupChoice {
 
 // get reads what is at a path, and says whether there is something.
 func (s *served) get(into any, elements ...string) bool {
-	return s.ask(into, path.Join(elements...), s.api.Get().AbsPath(elements...))
+	return s.err == nil && s.ask(into, path.Join(elements...), s.api.Get().AbsPath(elements...))
 }
 
 func (s *served) ask(into any, what string, request *rest.Request) bool {
-	if s.err != nil {
-		return false
-	}
 	result := request.Do(s.ctx)
 	body, err := result.Raw()
 	if err != nil {
@@ -178,7 +176,11 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 		case errors.Is(err, errNewCA):
 			return err
 		case err != nil:
-			a.lookFailed(err)
+			if a.etcd != nil {
+				a.store.fail(err) // nothing is known any more
+			} else { // the lock of the former group, which stays, is watched
+				a.cfg.Log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
+			}
 			continue
 		case choice.Group == a.group:
 			a.store.fail(nil)
@@ -190,15 +192,6 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 		}
 		moved = choice.Group != a.group
 	}
-}
-
-// lookFailed: of etcd nothing is known any more. In the apiserver the lock of the former group, which stays, is watched.
-func (a *Adapter) lookFailed(err error) {
-	if a.etcd != nil {
-		a.store.fail(err)
-		return
-	}
-	a.cfg.Log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
 }
 
 // routeSettings are what decides who programs routes. Unset fields have other defaults from Calico 3.33 on; the one of
@@ -250,28 +243,22 @@ func (a *Adapter) readRoutes(ctx context.Context) {
 	if now := a.store.now(); now.Sub(a.routesRead) < routesKept {
 		return
 	}
-	var routes plan.Routes
-	var err error
-	if a.etcd != nil {
-		routes = routesIn(func(kind string, into any) {
-			if err == nil {
-				err = a.listInto(ctx, kind, into)
-			}
-		})
-	} else if d, failed := discovery.NewDiscoveryClientForConfig(a.cfg.RestConfig); failed != nil {
-		err = failed
-	} else {
-		s := &served{ctx: ctx, api: d.RESTClient()}
-		routes = routesIn(func(kind string, into any) {
-			resource, _ := meta.UnsafeGuessKindToResource(a.group.WithKind(kind))
-			s.get(into, "/apis", a.group.Group, a.group.Version, resource.Resource)
-		})
-		err = s.err
+	s := &served{}
+	if a.etcd == nil {
+		s = servedBy(ctx, a.cfg.RestConfig)
 	}
-	if err == nil {
+	routes := routesIn(func(kind string, into any) {
+		switch resource, _ := meta.UnsafeGuessKindToResource(a.group.WithKind(kind)); {
+		case a.etcd == nil:
+			s.get(into, "/apis", a.group.Group, a.group.Version, resource.Resource)
+		case s.err == nil:
+			s.err = a.listInto(ctx, kind, into)
+		}
+	})
+	if s.err == nil {
 		a.routesRead = a.store.now()
 	} else {
-		routes.Unknown = err.Error()
+		routes.Unknown = s.err.Error()
 	}
 	a.store.setRoutes(routes)
 }

@@ -9,7 +9,6 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
@@ -26,11 +25,7 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 	if err != nil {
 		return peering.Side{}, err
 	}
-	d, err := discovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return peering.Side{}, fmt.Errorf("reading the remote cluster: %w", err)
-	}
-	s := &served{ctx: ctx, api: d.RESTClient()}
+	s := servedBy(ctx, cfg)
 	calico := func(resource string) string { return "/apis/" + group.Group.String() + "/" + resource }
 	var pool v1alpha1.RouteReflectorPool
 	var nodes corev1.NodeList
