@@ -252,13 +252,11 @@ func RedirectLogs(log logr.Logger) {
 	logrus.AddHook(logHook{log: log})
 }
 
-// logHook passes messages on. Fields may be whole objects and are left out, save for the error.
+// logHook is the logrus.Hook that passes messages on. Fields may be whole objects and are left out, save for the error.
 type logHook struct{ log logr.Logger }
 
-// Levels implements logrus.Hook.
 func (logHook) Levels() []logrus.Level { return logrus.AllLevels }
 
-// Fire implements logrus.Hook.
 func (h logHook) Fire(e *logrus.Entry) error {
 	h.log.V(1).Info(e.Message, "level", e.Level.String(), "error", e.Data[logrus.ErrorKey])
 	return nil

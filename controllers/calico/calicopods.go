@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,7 @@ type calicoPods struct {
 	changed func()
 	// settled is closed when the pods are listed, or are known not to be listable.
 	settled chan struct{}
+	once    sync.Once
 
 	mu     sync.Mutex
 	spaces []*namespacedPods
@@ -53,7 +55,7 @@ type calicoPods struct {
 	configuredAt time.Time
 }
 
-// namespacedPods are those of one namespace. It is the cache.ReflectorStore of their watch.
+// namespacedPods are those of one namespace. It is the cache.ReflectorStore of their watch, with Add, Update, Delete, Replace and Resync.
 type namespacedPods struct {
 	*calicoPods
 	api    typedv1.PodInterface
@@ -125,7 +127,13 @@ func (c *calicoPods) backends() sets.Set[string] {
 // backendInConfig is the one in the ConfigMap, "" until it could be read. It asks without the lock: the watches of
 // pods, and others that observe, do not wait for an answer.
 func (c *calicoPods) backendInConfig(ctx context.Context, log logr.Logger) string {
-	known, due := c.configDue()
+	c.mu.Lock()
+	known := c.configured
+	due := (known == "" || noBIRD.Has(known)) && c.now().Sub(c.configuredAt) >= configAgain
+	if due {
+		c.configuredAt = c.now()
+	}
+	c.mu.Unlock()
 	if !due {
 		return known
 	}
@@ -140,18 +148,6 @@ func (c *calicoPods) backendInConfig(ctx context.Context, log logr.Logger) strin
 	defer c.mu.Unlock()
 	c.configured = found.Data["calico_backend"]
 	return c.configured
-}
-
-// configDue gives the backend as it was read last, and says whether the caller is to read it again.
-func (c *calicoPods) configDue() (known string, due bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	bird := c.configured != "" && !noBIRD.Has(c.configured)
-	if bird || c.now().Sub(c.configuredAt) < configAgain {
-		return c.configured, false
-	}
-	c.configuredAt = c.now()
-	return c.configured, true
 }
 
 func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*calicoPods, error) {
@@ -244,15 +240,8 @@ func (c *calicoPods) addAbsent(out map[string]plan.CalicoNode, nodes []plan.Node
 
 // settle closes settled once each namespace is listed or fails.
 func (c *calicoPods) settle() {
-	for _, of := range c.spaces {
-		if !of.listed && of.failing.IsZero() {
-			return
-		}
-	}
-	select {
-	case <-c.settled:
-	default:
-		close(c.settled)
+	if !slices.ContainsFunc(c.spaces, func(of *namespacedPods) bool { return !of.listed && of.failing.IsZero() }) {
+		c.once.Do(func() { close(c.settled) })
 	}
 }
 
@@ -367,10 +356,8 @@ func (n *namespacedPods) Transformer() cache.TransformFunc {
 	}
 }
 
-// Add implements cache.ReflectorStore.
 func (n *namespacedPods) Add(object any) error { return n.Update(object) }
 
-// Update implements cache.ReflectorStore.
 func (n *namespacedPods) Update(object any) error {
 	if pod, ok := object.(*corev1.Pod); ok {
 		n.change(pod.Spec.NodeName, func() { n.put(n.pods, pod) })
@@ -378,7 +365,6 @@ func (n *namespacedPods) Update(object any) error {
 	return nil
 }
 
-// Delete implements cache.ReflectorStore.
 func (n *namespacedPods) Delete(object any) error {
 	if pod, ok := object.(*corev1.Pod); ok {
 		n.change(pod.Spec.NodeName, func() { delete(n.pods, pod.Name) })
@@ -396,7 +382,6 @@ func (n *namespacedPods) change(node string, do func()) {
 	}
 }
 
-// Replace implements cache.ReflectorStore.
 func (n *namespacedPods) Replace(objects []any, _ string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -412,7 +397,7 @@ func (n *namespacedPods) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore. There is nothing to do.
+// Resync has nothing to do.
 func (n *namespacedPods) Resync() error { return nil }
 
 var _ cache.TransformingStore = (*namespacedPods)(nil)

@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,14 +118,8 @@ func (s *store) writable() error {
 
 // lockProblem is the same as a condition has it.
 func (s *store) lockProblem() *plan.Problem {
-	why := s.frozen
-	if why == "" && s.locked {
-		why = lockedMessage
-	}
-	if why == "" {
-		return nil
-	}
-	return plan.Problemf(ReasonDatastoreLocked, "%s: nothing is changed until that is over, not even to bring the mesh back", why)
+	return plan.ProblemIf(s.frozen != "" || s.locked, ReasonDatastoreLocked,
+		"%s: nothing is changed until that is over, not even to bring the mesh back", cmp.Or(s.frozen, lockedMessage))
 }
 
 // freeze sets why nothing may be written, "" for nothing.
@@ -319,17 +314,13 @@ func (s *store) forget(kind, name string) {
 func (s *store) upsert(object any, found bool) bool {
 	switch o := object.(type) {
 	case *apiv3.BGPPeer:
-		if old := s.peers[o.Name]; old != nil && !s.supersedes(apiv3.KindBGPPeer, o, old) {
-			return false
-		}
-		s.peers[o.Name] = o
-		s.signal()
+		return upsertIn(s, apiv3.KindBGPPeer, s.peers, o)
 	case *apiv3.BGPConfiguration:
 		return s.upsertConfig(o)
 	case *apiv3.CalicoNodeStatus:
 		return s.upsertReport(o, found)
 	case *libapiv3.Node:
-		return s.upsertNode(o)
+		return upsertIn(s, libapiv3.KindNode, s.nodes, o)
 	case *apiv3.ClusterInformation:
 		s.lock(o)
 	case *unstructured.Unstructured:
@@ -347,11 +338,11 @@ func (s *store) upsertConfig(o *apiv3.BGPConfiguration) bool {
 	return true
 }
 
-func (s *store) upsertNode(o *libapiv3.Node) bool {
-	if old := s.nodes[o.Name]; old != nil && !s.supersedes(libapiv3.KindNode, o, old) {
+func upsertIn[T metav1.Object](s *store, kind string, known map[string]T, o T) bool {
+	if old, ok := known[o.GetName()]; ok && !s.supersedes(kind, o, old) {
 		return false
 	}
-	s.nodes[o.Name] = o
+	known[o.GetName()] = o
 	s.signal()
 	return true
 }
@@ -365,10 +356,11 @@ func (s *store) announce(o *unstructured.Unstructured) {
 }
 
 func (s *store) lock(o *apiv3.ClusterInformation) {
-	if o.Name == defaultConfig {
-		s.version = o.Spec.CalicoVersion
+	if o.Name != defaultConfig {
+		return
 	}
-	if locked := !ptr.Deref(o.Spec.DatastoreReady, true); o.Name == defaultConfig && s.locked != locked {
+	s.version = o.Spec.CalicoVersion
+	if locked := !ptr.Deref(o.Spec.DatastoreReady, true); s.locked != locked {
 		s.locked = locked
 		s.signal()
 	}
