@@ -96,20 +96,18 @@ func datastoreConfig() (*apiconfig.EtcdConfig, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it reads
 	}
-	switch spec := config.Spec; spec.DatastoreType {
-	case apiconfig.Kubernetes:
+	spec := config.Spec
+	switch {
+	case spec.DatastoreType == apiconfig.Kubernetes:
 		return nil, nil
-	case apiconfig.EtcdV3:
-		switch {
-		case spec.EtcdEndpoints == "" && spec.EtcdDiscoverySrv == "":
-			return nil, fmt.Errorf("%s=%q, but neither %s nor %s is set: set one as calico-node has it", datastoreVariable, spec.DatastoreType, endpointsVariable, discoveryVariable)
-		case spec.EtcdEndpoints != "" && spec.EtcdDiscoverySrv != "":
-			return nil, fmt.Errorf("%s=%q and %s=%q are both set: unset one", endpointsVariable, spec.EtcdEndpoints, discoveryVariable, spec.EtcdDiscoverySrv)
-		}
-		return &spec.EtcdConfig, nil
-	default:
+	case spec.DatastoreType != apiconfig.EtcdV3:
 		return nil, fmt.Errorf("%s=%q is not a datastore: unset it, or set it to %q or %q", datastoreVariable, spec.DatastoreType, apiconfig.Kubernetes, apiconfig.EtcdV3)
+	case spec.EtcdEndpoints == "" && spec.EtcdDiscoverySrv == "":
+		return nil, fmt.Errorf("%s=%q, but neither %s nor %s is set: set one as calico-node has it", datastoreVariable, spec.DatastoreType, endpointsVariable, discoveryVariable)
+	case spec.EtcdEndpoints != "" && spec.EtcdDiscoverySrv != "":
+		return nil, fmt.Errorf("%s=%q and %s=%q are both set: unset one", endpointsVariable, spec.EtcdEndpoints, discoveryVariable, spec.EtcdDiscoverySrv)
 	}
+	return &spec.EtcdConfig, nil
 }
 
 // EtcdFromEnvironment makes the client for the etcd that the environment names, nil where Calico's objects are in the apiserver.

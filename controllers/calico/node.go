@@ -81,9 +81,8 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		out.ASN = uint32(as)
 	}
 	out.Slot, out.RoleLabel = n.Labels[scope.RoleLabel]
-	if since, ok := n.Annotations[sinceAnnotation]; ok {
-		out.Marked, out.RoleSince = true, timeOf(since)
-	}
+	since, marked := n.Annotations[sinceAnnotation]
+	out.Marked, out.RoleSince = marked, timeOf(since)
 	return out
 }
 
@@ -94,10 +93,7 @@ func parseAddress(value string) (netip.Addr, bool) {
 		addr, err = prefix.Addr(), nil
 	}
 	addr = addr.Unmap()
-	if err != nil || addr.Zone() != "" {
-		return netip.Addr{}, false
-	}
-	return addr, true
+	return addr, err == nil && addr.Zone() == ""
 }
 
 // timeOf reads a time of ours, zero when it is none any more.

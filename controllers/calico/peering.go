@@ -83,18 +83,13 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 	if a.store.config == nil {
 		return out, nil
 	}
-	noted, err := announced(a.store.config)
+	noted, there, err := announced(a.store.config)
 	if err != nil {
 		return out, err
 	}
-	all, own := servicesOf(a.store.config.Spec), clusterIPs(a.store.config.Spec)
 	ours := func(c netip.Prefix) bool { return slices.Contains(noted, c) }
-	for _, c := range own {
-		if ours(c) {
-			out.Services = append(out.Services, c)
-		}
-	}
-	out.OtherServices, out.OtherClusterIPs = slices.DeleteFunc(all, ours), slices.DeleteFunc(own, ours)
+	out.Services, out.OtherServices = there, slices.DeleteFunc(servicesOf(a.store.config.Spec), ours)
+	out.OtherClusterIPs = slices.DeleteFunc(clusterIPs(a.store.config.Spec), ours)
 	return out, nil
 }
 
@@ -215,23 +210,22 @@ func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject
 // filterSpec are the rules of a BGPFilter; the first that matches decides. What a node itself announces of pods is left to
 // Calico, which joins their addresses to blocks; of that only the ranges to be withheld are named.
 func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
-	four, six := rulesFor(f, netip.Addr.Is4), rulesFor(f, netip.Addr.Is6)
-	out := apiv3.BGPFilterSpec{ImportV4: four.in, ExportV4: four.out}
-	for _, r := range six.in {
-		out.ImportV6 = append(out.ImportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, MatchOperator: r.MatchOperator, Action: r.Action})
+	var out apiv3.BGPFilterSpec
+	out.ImportV4, out.ExportV4 = rulesFor(f, netip.Addr.Is4)
+	imports, exports := rulesFor(f, netip.Addr.Is6)
+	six := func(rules []apiv3.BGPFilterRuleV4) (out []apiv3.BGPFilterRuleV6) {
+		for _, r := range rules {
+			out = append(out, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, Interface: r.Interface, MatchOperator: r.MatchOperator, Action: r.Action})
+		}
+		return out
 	}
-	for _, r := range six.out {
-		out.ExportV6 = append(out.ExportV6, apiv3.BGPFilterRuleV6{CIDR: r.CIDR, Source: r.Source, Interface: r.Interface, MatchOperator: r.MatchOperator, Action: r.Action})
-	}
+	out.ImportV6, out.ExportV6 = six(imports), six(exports)
 	return out
 }
 
-// rules are those of one address family.
-type rules struct{ in, out []apiv3.BGPFilterRuleV4 }
-
-func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) rules {
+// rulesFor are those of one address family.
+func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) (imports, exports []apiv3.BGPFilterRuleV4) {
 	const learned = apiv3.BGPFilterSourceRemotePeers
-	var r rules
 	add := func(to *[]apiv3.BGPFilterRuleV4, cidrs []netip.Prefix, rule apiv3.BGPFilterRuleV4) {
 		for _, c := range cidrs {
 			if family(c.Addr()) {
@@ -240,15 +234,15 @@ func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) rules {
 			}
 		}
 	}
-	add(&r.in, f.Import, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
-	r.in = append(r.in, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
-	r.out = append(r.out, apiv3.BGPFilterRuleV4{Interface: "bpf*.cali", Action: apiv3.Reject}) // Felix's routes to services, of this node only
-	add(&r.out, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.Equal, Source: learned, Action: apiv3.Reject})
-	add(&r.out, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
-	add(&r.out, f.Withhold, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Reject})
-	add(&r.out, f.Pods, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Source: learned, Action: apiv3.Accept})
-	r.out = append(r.out, apiv3.BGPFilterRuleV4{Source: learned, Action: apiv3.Reject})
-	return r
+	add(&imports, f.Import, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
+	imports = append(imports, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
+	exports = append(exports, apiv3.BGPFilterRuleV4{Interface: "bpf*.cali", Action: apiv3.Reject}) // Felix's routes to services, of this node only
+	add(&exports, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.Equal, Source: learned, Action: apiv3.Reject})
+	add(&exports, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
+	add(&exports, f.Withhold, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Reject})
+	add(&exports, f.Pods, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Source: learned, Action: apiv3.Accept})
+	exports = append(exports, apiv3.BGPFilterRuleV4{Source: learned, Action: apiv3.Reject})
+	return imports, exports
 }
 
 // filterAnnotation, of a BGPFilter, has what it lets through: rules are compared with those that are made from it.
@@ -275,18 +269,18 @@ func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
 	}
 }
 
-// announced are the ranges of cluster IPs that were added to a BGPConfiguration for ClusterPeerings.
-func announced(o *apiv3.BGPConfiguration) ([]netip.Prefix, error) {
+// announced are the ranges of cluster IPs that were added to a BGPConfiguration for ClusterPeerings, and those of them that are there.
+func announced(o *apiv3.BGPConfiguration) (noted, there []netip.Prefix, err error) {
 	text, ok := o.Annotations[servicesAnnotation]
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var out []netip.Prefix
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		return nil, fmt.Errorf("reading annotation %s=%.256q of %s: %s; it says which ranges of serviceClusterIPs are rrpool's, as %s: correct it",
+	if err := json.Unmarshal([]byte(text), &noted); err != nil {
+		return nil, nil, fmt.Errorf("reading annotation %s=%.256q of %s: %s; it says which ranges of serviceClusterIPs are rrpool's, as %s: correct it",
 			servicesAnnotation, text, meshObject, plan.Plain(err.Error(), 256), `["10.96.0.0/12"]`)
 	}
-	return out, nil
+	there = slices.DeleteFunc(clusterIPs(o.Spec), func(c netip.Prefix) bool { return !slices.Contains(noted, c) })
+	return noted, there, nil
 }
 
 // announceServices makes the ranges that are announced for ClusterPeerings exactly these. What others announce stays as they wrote it.
@@ -302,8 +296,7 @@ func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (b
 		o = &liveMesh{raw: a.custom(apiv3.KindBGPConfiguration, defaultConfig), typed: apiv3.NewBGPConfiguration()}
 		o.raw.SetLabels(labelsFor(""))
 	}
-	noted, err := announced(o.typed)
-	there := slices.DeleteFunc(clusterIPs(o.typed.Spec), func(c netip.Prefix) bool { return !slices.Contains(noted, c) })
+	noted, there, err := announced(o.typed)
 	if err != nil || slices.Equal(noted, cidrs) && slices.Equal(there, cidrs) {
 		return false, err
 	}
