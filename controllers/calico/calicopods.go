@@ -359,26 +359,24 @@ func (n *namespacedPods) Transformer() cache.TransformFunc {
 func (n *namespacedPods) Add(object any) error { return n.Update(object) }
 
 func (n *namespacedPods) Update(object any) error {
-	if pod, ok := object.(*corev1.Pod); ok {
-		n.change(pod.Spec.NodeName, func() { n.put(n.pods, pod) })
-	}
+	n.change(object, func(pod *corev1.Pod) { n.put(n.pods, pod) })
 	return nil
 }
 
 func (n *namespacedPods) Delete(object any) error {
-	if pod, ok := object.(*corev1.Pod); ok {
-		n.change(pod.Spec.NodeName, func() { delete(n.pods, pod.Name) })
-	}
+	n.change(object, func(pod *corev1.Pod) { delete(n.pods, pod.Name) })
 	return nil
 }
 
 // change signals what concerns a reflector.
-func (n *namespacedPods) change(node string, do func()) {
+func (n *namespacedPods) change(object any, do func(*corev1.Pod)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	do()
-	if n.reflectors.Has(node) {
-		n.changed()
+	if pod, ok := object.(*corev1.Pod); ok {
+		do(pod)
+		if n.reflectors.Has(pod.Spec.NodeName) {
+			n.changed()
+		}
 	}
 }
 

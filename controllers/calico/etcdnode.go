@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -36,9 +38,6 @@ func tooOldForEtcd(calico string) *plan.Problem {
 	return plan.Problemf(ReasonCalicoTooOld, "Calico is %s (calicoVersion of ClusterInformation %q), and with an etcd of its own rrpool needs %s or later: upgrade Calico, "+
 		"or move its objects into the apiserver (rrpool rollback first, then calicoctl datastore migrate)", plan.Plain(calico, longestID), defaultConfig, oldestInEtcd)
 }
-
-// onCalicoNode are the annotations of nodeOf that are on Calico's Node, or in its spec.
-var onCalicoNode = []string{ipv4Annotation, ipv6Annotation, asnAnnotation, clusterIDAnnotation, sinceAnnotation}
 
 // join says which Calico Node stands for which Kubernetes Node. A nil one is that of the Kubernetes datastore, where they are the same.
 type join struct {
@@ -150,10 +149,8 @@ func internalAddresses(n *corev1.Node) (out []netip.Addr) {
 }
 
 func bgpAddresses(n *libapiv3.Node) (out []netip.Addr) {
-	if n.Spec.BGP == nil {
-		return nil
-	}
-	for _, text := range []string{n.Spec.BGP.IPv4Address, n.Spec.BGP.IPv6Address} {
+	bgp := ptr.Deref(n.Spec.BGP, libapiv3.NodeBGPSpec{})
+	for _, text := range []string{bgp.IPv4Address, bgp.IPv6Address} {
 		if addr, ok := parseAddress(text); ok {
 			out = append(out, addr)
 		}
@@ -226,22 +223,16 @@ func (j *join) joined(n *corev1.Node, scope plan.Scope) *corev1.Node {
 		return n
 	}
 	out := &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: *n.ObjectMeta.DeepCopy(), Spec: n.Spec, Status: n.Status}
-	for _, key := range onCalicoNode {
-		delete(out.Annotations, key)
-	}
-	for _, key := range []string{scope.RoleLabel, plan.RackLabel} {
-		delete(out.Labels, key)
-	}
-	calico := j.of[n.Name]
-	if calico == nil {
-		return out
-	}
+	delete(out.Labels, scope.RoleLabel)
+	delete(out.Labels, plan.RackLabel)
+	calico := cmp.Or(j.of[n.Name], libapiv3.NewNode())
 	for key, value := range calico.Labels { // selectors go by these
 		if key != v1alpha1.PoolLabel {
 			metav1.SetMetaDataLabel(&out.ObjectMeta, key, value)
 		}
 	}
 	for key, value := range notesOf(calico) {
+		delete(out.Annotations, key)
 		if value != "" {
 			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
 		}
@@ -249,14 +240,15 @@ func (j *join) joined(n *corev1.Node, scope plan.Scope) *corev1.Node {
 	return out
 }
 
-// notesOf are the annotations that the Kubernetes Node would have, "" for none.
+// notesOf are the annotations of nodeOf as they are on Calico's Node, or in its spec, "" for none.
 func notesOf(n *libapiv3.Node) map[string]string {
-	out := map[string]string{sinceAnnotation: n.Annotations[sinceAnnotation]}
-	if bgp := n.Spec.BGP; bgp != nil {
-		out[ipv4Annotation], out[ipv6Annotation], out[clusterIDAnnotation] = bgp.IPv4Address, bgp.IPv6Address, bgp.RouteReflectorClusterID
-		if bgp.ASNumber != nil {
-			out[asnAnnotation] = bgp.ASNumber.String()
-		}
+	bgp := ptr.Deref(n.Spec.BGP, libapiv3.NodeBGPSpec{})
+	out := map[string]string{
+		ipv4Annotation: bgp.IPv4Address, ipv6Annotation: bgp.IPv6Address, asnAnnotation: "",
+		clusterIDAnnotation: bgp.RouteReflectorClusterID, sinceAnnotation: n.Annotations[sinceAnnotation],
+	}
+	if bgp.ASNumber != nil {
+		out[asnAnnotation] = bgp.ASNumber.String()
 	}
 	return out
 }
@@ -335,12 +327,7 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 	if err := a.calico.client.Update(ctx, o); err != nil {
 		return fmt.Errorf("writing Calico's Node %q: %w", seen.Name, err)
 	}
-	out := libapiv3.NewNode()
-	if err := a.parse(o, out); err != nil {
-		return err
-	}
-	a.store.put(out)
-	return nil
+	return a.take(o, libapiv3.NewNode())
 }
 
 // changeCalicoNode makes the change in the object.

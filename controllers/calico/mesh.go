@@ -150,10 +150,9 @@ func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 		return nil, fmt.Errorf("reading %s: %w", meshObject, err)
 	}
 	out := &liveMesh{raw: raw, typed: apiv3.NewBGPConfiguration()}
-	if err := a.parse(raw, out.typed); err != nil {
+	if err := a.take(raw, out.typed); err != nil {
 		return nil, err
 	}
-	a.store.put(out.typed)
 	out.before, err = saved(out.typed)
 	return out, err
 }
@@ -166,12 +165,7 @@ func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...erro
 	if do, err := save(ctx, a.calico.client, o.raw, ""); err != nil {
 		return false, fmt.Errorf("%s %s: %w", do, meshObject, err)
 	}
-	out := apiv3.NewBGPConfiguration()
-	if err := a.parse(o.raw, out); err != nil {
-		return true, err
-	}
-	a.store.put(out)
-	return true, nil
+	return true, a.take(o.raw, apiv3.NewBGPConfiguration())
 }
 
 // set writes the mesh. All three fields change together: Calico refuses a
@@ -244,10 +238,7 @@ func (a *Adapter) disableMesh(ctx context.Context, act plan.DisableMesh) (bool, 
 		return false, err
 	}
 	text, err := keep(act, have, o.before)
-	if err != nil {
-		return false, err
-	}
-	return a.updateConfig(ctx, o,
+	return a.updateConfig(ctx, o, err,
 		o.set(savedMesh{Enabled: ptr.To(false)}), o.note(beforeAnnotation, text), o.drop("annotations", restoredAnnotation))
 }
 

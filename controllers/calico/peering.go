@@ -126,6 +126,15 @@ func (a *Adapter) parse(raw *unstructured.Unstructured, into resource) error {
 	return fromStored(a.group, into)
 }
 
+// take is parse of what one of our own requests has returned.
+func (a *Adapter) take(raw *unstructured.Unstructured, into resource) error {
+	err := a.parse(raw, into)
+	if err == nil {
+		a.store.put(into)
+	}
+	return err
+}
+
 // peeringIn is peeringOf for a custom resource of any kind.
 func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
 	o := apiv3.NewBGPFilter()

@@ -205,13 +205,12 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 // liveReport reads a status object past any cache, nil when there is none.
 func (a *Adapter) liveReport(ctx context.Context, name string) (*apiv3.CalicoNodeStatus, error) {
 	o, err := a.calico.reports.get(ctx, name)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("reading CalicoNodeStatus %q: %w", name, err)
-	}
-	if !isReport(o) {
+	case !isReport(o):
 		return nil, &NameTakenError{Kind: apiv3.KindCalicoNodeStatus, Name: name}
 	}
 	return o, nil

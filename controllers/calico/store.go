@@ -279,13 +279,11 @@ func (s *store) OnUpdates(updates []api.Update) {
 		return
 	}
 	for _, u := range updates {
-		key, ok := u.Key.(model.ResourceKey)
-		if !ok {
-			continue
-		}
-		if u.Value == nil {
+		switch key, ok := u.Key.(model.ResourceKey); {
+		case !ok:
+		case u.Value == nil:
 			s.drop(key.Kind, key.Name)
-		} else {
+		default:
 			s.upsert(u.Value, false)
 		}
 	}
