@@ -101,7 +101,14 @@ func backendOf(pod *corev1.Pod) string {
 // withoutBIRD gives the backends of calico-node's pods where none of them runs BIRD, "" where one may.
 // Nodes then have BGP addresses all the same.
 func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger) string {
-	backends := c.backends()
+	backends := sets.Set[string]{}
+	c.mu.Lock()
+	for _, of := range c.spaces {
+		for _, p := range of.pods {
+			backends.Insert(p.backend)
+		}
+	}
+	c.mu.Unlock()
 	if backends.Has(inConfig) {
 		backends.Delete(inConfig).Insert(c.backendInConfig(ctx, log))
 	}
@@ -109,19 +116,6 @@ func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger) string {
 		return ""
 	}
 	return strings.Join(sets.List(backends), ", ")
-}
-
-// backends are those of all pods.
-func (c *calicoPods) backends() sets.Set[string] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := sets.Set[string]{}
-	for _, of := range c.spaces {
-		for _, p := range of.pods {
-			out.Insert(p.backend)
-		}
-	}
-	return out
 }
 
 // backendInConfig is the one in the ConfigMap, "" until it could be read. It asks without the lock: the watches of

@@ -38,6 +38,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -598,10 +599,9 @@ func (e *Etcd) Delete(ctx context.Context, o client.Object, opts ...client.Delet
 	if err := parse(kv, live); err != nil {
 		return err
 	}
-	if only := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions; only != nil {
-		if only.UID != nil && *only.UID != live.GetUID() || only.ResourceVersion != nil && *only.ResourceVersion != live.GetResourceVersion() {
-			return changed(kind, o.GetName(), "it has been written since")
-		}
+	only := ptr.Deref((&client.DeleteOptions{}).ApplyOptions(opts).Preconditions, metav1.Preconditions{})
+	if ptr.Deref(only.UID, live.GetUID()) != live.GetUID() || ptr.Deref(only.ResourceVersion, live.GetResourceVersion()) != live.GetResourceVersion() {
+		return changed(kind, o.GetName(), "it has been written since")
 	}
 	_, err = e.commit(ctx, kind, o.GetName(), kv.ModRevision, clientv3.OpDelete(string(kv.Key)))
 	return err

@@ -392,13 +392,8 @@ func setOrRemove(o *unstructured.Unstructured, fields map[string]any, below ...s
 	if at == nil {
 		at = map[string]any{}
 	}
-	for key, value := range fields {
-		if value == nil {
-			delete(at, key)
-		} else {
-			at[key] = value
-		}
-	}
+	maps.Copy(at, fields)
+	maps.DeleteFunc(at, func(_ string, value any) bool { return value == nil })
 	if len(at) == 0 { // to Calico an empty spec.bgp is invalid
 		unstructured.RemoveNestedField(o.Object, below...)
 		return nil

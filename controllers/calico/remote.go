@@ -88,12 +88,11 @@ func podsIn(s *served, group, ippools string) (out []netip.Prefix) {
 }
 
 // reflectorsIn are the addresses of the nodes that reflect.
-func reflectorsIn(items []corev1.Node, scope plan.Scope) []netip.Addr {
+func reflectorsIn(items []corev1.Node, scope plan.Scope) (out []netip.Addr) {
 	var nodes []plan.Node
 	for i := range items {
 		nodes = append(nodes, nodeOf(&items[i], scope))
 	}
-	var out []netip.Addr
 	for _, n := range peering.Reflectors(nodes) {
 		out = append(out, n.Addresses...)
 	}
