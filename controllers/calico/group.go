@@ -46,6 +46,7 @@ type served struct {
 	err error
 }
 
+// servedBy asks an apiserver. That there is no client for it is the first error.
 func servedBy(ctx context.Context, cfg *rest.Config) *served {
 	d, err := discovery.NewDiscoveryClientForConfig(cfg)
 	return &served{ctx: ctx, api: d.RESTClient(), err: err}

@@ -30,7 +30,7 @@ type nodePatch struct {
 	exact bool
 }
 
-// patchNode is the only write to nodes. All labels but the pool's are on Calico's Node.
+// patchNode is the only write to nodes. With Calico's own etcd all labels but the pool's are on Calico's Node.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	if _, pool := p.labels[v1alpha1.PoolLabel]; a.etcd != nil && len(p.labels) > 0 && !pool {
 		return a.patchCalicoNode(ctx, node.Name, p)
