@@ -182,10 +182,11 @@ func (v *view) carriers(x plan.Node) []plan.Node {
 
 // carriersGate is the reflector gate for x's carriers, x being one of those that they serve.
 func (v *view) carriersGate(x plan.Node) *gate {
-	if !named(v.clients, x) {
-		return v.serve(append(slices.Clone(v.clients), x)).reflectorGate(v.carriers(x), 0)
+	clients := v.clients
+	if !named(clients, x) {
+		clients = append(slices.Clone(clients), x)
 	}
-	return v.reflectorGate(v.carriers(x), 0)
+	return v.serve(clients).reflectorGate(v.carriers(x), 0)
 }
 
 // release takes the role from one in-place node, as the last of several steps: it becomes a client first, then

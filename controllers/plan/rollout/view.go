@@ -92,14 +92,16 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	}
 	v.peers = topology.Single(d.RoleLabel, v.session())
 	nodes := len(v.clients) + len(v.unready)
-	v.settling(nodes * nodes)
+	routes := nodes * nodes // that a reflector of all sends, where each node announces one prefix
 	switch {
 	case v.needsSlots():
 		v.arrange()
-		v.settling(max(routesSent(v.present()), routesSent(v.goal())))
+		routes = max(routesSent(v.present()), routesSent(v.goal()))
 	case !d.Dedicated:
 		v.peers = topology.InPlace(d.RoleLabel, v.session(), v.groupPeerings(), len(v.group()) == 0)
 	}
+	v.settle = settleTime(float64(routes) * float64(v.announced()) / float64(max(nodes, 1)))
+	v.quiet = 10*time.Second + v.settle
 	v.findUnserved()
 	return v
 }
@@ -147,13 +149,6 @@ func (v *view) passed(since time.Time, long time.Duration) bool {
 	return left <= 0
 }
 
-// settling sets the times that depend on how many routes a reflector sends that comes up, counted as if each node announced one prefix.
-func (v *view) settling(routes int) {
-	nodes := max(len(v.clients)+len(v.unready), 1)
-	v.settle = settleTime(float64(routes) * float64(v.announced()) / float64(nodes))
-	v.quiet = 10*time.Second + v.settle
-}
-
 // announced counts the prefixes that each node announces: its blocks, at least one, the ranges of services, and the blocks
 // of others to which Felix has routes.
 func (v *view) announced() (prefixes int) {
@@ -190,8 +185,12 @@ func routesSent(network *simulate.Network) int {
 				reflectors += len(from.Nodes)
 			}
 		}
+		if reflectors == 0 {
+			continue
+		}
+		each := len(to.Nodes) * int(min(network.RIB(to.Nodes[0]).Paths, 1<<24)) / reflectors
 		for _, i := range senders {
-			sent[i] += len(to.Nodes) * int(min(network.RIB(to.Nodes[0]).Paths, 1<<24)) / reflectors
+			sent[i] += each
 		}
 	}
 	return slices.Max(sent)
