@@ -142,7 +142,7 @@ reproduce: ## Build twice, from two folders and with an empty cache, and compare
 	@.ci/reproduce
 
 .PHONY: verify
-verify: generate manifests docs chart ## Fail when generated files are not what the sources say, a kustomization does not build, or a budget is exceeded
+verify: generate manifests docs chart ## Fail when generated files are not what the sources say, a kustomization does not build; then print the sizes
 	@dirty="$$(git status --porcelain -- $(GENERATED))"; \
 	if [[ -n "$$dirty" ]]; then \
 		git --no-pager diff -- $(GENERATED); \
@@ -153,7 +153,7 @@ verify: generate manifests docs chart ## Fail when generated files are not what 
 	@.ci/size
 
 .PHONY: size
-size: ## Print how many lines and files there are, against the budgets
+size: ## Print how many lines and files there are, beside the ceilings
 	@.ci/size
 
 ##@ Develop
