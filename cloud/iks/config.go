@@ -23,6 +23,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/untrusted"
 )
 
 // Flavors that are used when none is given: the smallest that IBM documents.
@@ -106,7 +107,9 @@ func (c *Config) complete() error {
 	if err != nil {
 		return err
 	}
-	c.Transport = cmp.Or(c.Transport, http.DefaultTransport)
+	if c.Transport == nil {
+		c.Transport = untrusted.HeadersOf(http.DefaultTransport.(*http.Transport)) //nolint:forcetypeassert // nobody sets another
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/untrusted"
 )
 
 // session makes the requests, with one token. Its callers make one call at a time (Provider.lock).
@@ -134,8 +135,8 @@ func (s *session) keepSecret(secret string) {
 	s.secrets = s.secrets[max(0, len(s.secrets)-32):]
 }
 
-// maxBody bounds an answer: 500 workers are some 500 kB.
-const maxBody = 16 << 20
+// limits of an answer: 5,000 workers are some 5 MB and 250,000 values.
+var limits = untrusted.Limits{Bytes: 16 << 20, Values: 500_000, Items: 20_000}
 
 // exchange makes one request and reads the answer into out, unless that is nil. The status is 0 without an answer.
 func (s *session) exchange(ctx context.Context, op string, r *rest.Request, out any) (status int, err error) {
@@ -147,17 +148,17 @@ func (s *session) exchange(ctx context.Context, op string, r *rest.Request, out 
 		return 0, s.unanswered(op, err)
 	}
 	// An http.Client would follow a redirect, which carries the token along, or turns a POST into a GET.
-	answer, err := s.cfg.Transport.RoundTrip(request.WithContext(ctx))
+	answer, err := limits.Transport(s.cfg.Transport).RoundTrip(request.WithContext(ctx))
 	if err != nil {
 		return 0, s.unanswered(op, err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
+	body, err := io.ReadAll(answer.Body)
 	switch status = answer.StatusCode; {
+	case errors.As(err, new(*untrusted.LimitError)):
+		return 0, s.senseless(op, err.Error())
 	case err != nil:
 		return 0, s.unanswered(op, err)
-	case len(body) > maxBody:
-		return 0, s.unanswered(op, fmt.Errorf("the answer is larger than %d bytes", maxBody))
 	case status < 200 || status > 299:
 		return status, s.refused(op, answer, body)
 	}
