@@ -77,7 +77,10 @@ func FuzzNodeStatus(f *testing.F) {
 				require.False(t, got.Cleared.IsZero())
 			}
 			says := map[netip.Addr]bool{}
-			for key, s := range sessionsOf(o) {
+			sessions, unread := sessionsOf(o)
+			require.Equal(t, len(sessions)+len(unread) == 0, len(o.Status.BGP.PeersV4)+len(o.Status.BGP.PeersV6) == 0, "no session is passed over")
+			require.False(t, got.HasRoutes && len(got.UnreadRoutes) > 0)
+			for key, s := range sessions {
 				says[key.peer] = says[key.peer] || s.established
 			}
 			for _, s := range got.Sessions {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,6 +72,7 @@ type report struct {
 	// regular: the reporter wrote although nothing had changed.
 	regular  bool
 	sessions map[sessionKey]sessionMemory
+	unread   []string
 }
 
 // next is the report after another version of the object. An unproven one may
@@ -78,7 +80,7 @@ type report struct {
 func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *report {
 	out := &report{object: o}
 	if r != nil {
-		out.updated, out.sessions = r.updated, r.sessions
+		out.updated, out.sessions, out.unread = r.updated, r.sessions, r.unread
 	}
 	switch {
 	case isCleared(o):
@@ -92,11 +94,11 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 		out.regular = r.regular
 	case unproven:
 		out.updated = time.Time{}
-		out.sessions = out.remember(sessionsOf(o), time.Time{})
+		out.remember(o, time.Time{})
 	default:
 		out.updated = now
 		out.regular = r != nil && r.cleared.IsZero() && (r.regular || sameButForTime(r.object.Status, o.Status))
-		out.sessions = out.remember(sessionsOf(o), now)
+		out.remember(o, now)
 	}
 	return out
 }
@@ -126,21 +128,63 @@ func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Tim
 	return at
 }
 
-// sessionsOf gives the sessions of a report, without their age.
-func sessionsOf(o *apiv3.CalicoNodeStatus) map[sessionKey]sessionMemory {
-	out := map[sessionKey]sessionMemory{}
-	for _, p := range slices.Concat(o.Status.BGP.PeersV4, o.Status.BGP.PeersV6) {
-		if addr, err := netip.ParseAddr(p.PeerIP); err == nil {
-			key := sessionKey{peer: addr.Unmap().WithZone(""), kind: plan.SessionKind(p.Type)}
-			out[key] = sessionMemory{established: p.State == apiv3.BGPSessionStateEstablished, bird: p.Since}
-		}
-	}
-	return out
+// states are those that a session may have, and whether it is up. BIRD's Down and Passive come as none.
+var states = map[apiv3.BGPSessionState]bool{
+	"": false, apiv3.BGPSessionStateIdle: false, apiv3.BGPSessionStateConnect: false, apiv3.BGPSessionStateActive: false,
+	apiv3.BGPSessionStateOpenSent: false, apiv3.BGPSessionStateOpenConfirm: false, apiv3.BGPSessionStateClose: false,
+	apiv3.BGPSessionStateEstablished: true,
 }
 
-// remember carries the age of sessions over to a report received at the given
-// time, zero for one that proves no age.
-func (r *report) remember(seen map[sessionKey]sessionMemory, at time.Time) map[sessionKey]sessionMemory {
+// kinds are those of sessions.
+var kinds = map[apiv3.BGPPeerType]plan.SessionKind{
+	apiv3.BGPPeerTypeNodeMesh: plan.SessionMesh, apiv3.BGPPeerTypeNodePeer: plan.SessionNode, apiv3.BGPPeerTypeGlobalPeer: plan.SessionGlobal,
+}
+
+// sessionsOf gives the sessions of a report, without their age, and those that cannot be read.
+func sessionsOf(o *apiv3.CalicoNodeStatus) (out map[sessionKey]sessionMemory, unread []string) {
+	out = map[sessionKey]sessionMemory{}
+	for _, p := range slices.Concat(o.Status.BGP.PeersV4, o.Status.BGP.PeersV6) {
+		addr, ok := peerAddress(p.PeerIP)
+		kind, known := kinds[p.Type]
+		up, is := states[p.State]
+		if !ok || !known || !is {
+			unread = append(unread, plan.Plain(fmt.Sprintf("session with %q of type %q in state %q", p.PeerIP, p.Type, p.State), maxUnread))
+			continue
+		}
+		key := sessionKey{peer: addr, kind: kind}
+		out[key] = sessionMemory{established: up || out[key].established, bird: p.Since}
+	}
+	return out, sorted(unread)
+}
+
+// maxUnread bounds a text that cannot be read.
+const maxUnread = 160
+
+func sorted(texts []string) []string {
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+// peerAddress reads a peer as Calico's reporter writes it: its address, or for routes what confd has named the session, with a
+// dot or colon for each underscore. Where listenPort is set, and for a peerIP with a port, that ends in the port:
+// 10.0.0.1.port.178, fd00::1:port:178.
+func peerAddress(text string) (netip.Addr, bool) {
+	for _, before := range []string{".port.", ":port:"} {
+		if address, port, found := strings.Cut(text, before); found {
+			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strings.Contains(address, ":") != (before[0] == ':') {
+				return netip.Addr{}, false
+			}
+			text = address
+		}
+	}
+	addr, err := netip.ParseAddr(text)
+	return addr.Unmap().WithZone(""), err == nil
+}
+
+// remember takes the sessions of a report received at the given time, zero for one that proves no age, and carries
+// over their age.
+func (r *report) remember(o *apiv3.CalicoNodeStatus, at time.Time) {
+	seen, unread := sessionsOf(o)
 	for key, m := range seen {
 		m.since = at
 		old, known := r.sessions[key]
@@ -149,7 +193,7 @@ func (r *report) remember(seen map[sessionKey]sessionMemory, at time.Time) map[s
 		}
 		seen[key] = m
 	}
-	return seen
+	r.sessions, r.unread = seen, unread
 }
 
 // restarted compares two of BIRD's times of the last state change. BIRD gives the time of day at first and only the
@@ -184,8 +228,10 @@ func (r *report) status(v4, v6 bool) plan.Status {
 	// Calico counts those alone that BIRD calls up, not wait (it recovers) or feed (not all routes are passed on yet).
 	out.Waiting = max(0, out.Waiting-o.Status.BGP.NumberEstablishedV4-o.Status.BGP.NumberEstablishedV6)
 	slices.SortFunc(out.Sessions, func(a, b plan.Session) int { return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.Kind, b.Kind)) })
+	out.Unread = r.unread
 	if routed(o, v4, v6) {
-		out.HasRoutes, out.Routes = true, routesOf(o)
+		out.Routes, out.UnreadRoutes = routesOf(o)
+		out.HasRoutes = len(out.UnreadRoutes) == 0
 	}
 	return out
 }
@@ -198,24 +244,32 @@ func routed(o *apiv3.CalicoNodeStatus, v4, v6 bool) bool {
 		(four || six) && (four || !v4) && (six || !v6)
 }
 
-func routesOf(o *apiv3.CalicoNodeStatus) []plan.Route {
-	var out []plan.Route
+// routesOf gives the routes of a report, none where some cannot be read: these then.
+func routesOf(o *apiv3.CalicoNodeStatus) (out []plan.Route, unread []string) {
 	for _, r := range slices.Concat(o.Status.Routes.RoutesV4, o.Status.Routes.RoutesV6) {
 		prefix, err := netip.ParsePrefix(r.Destination)
-		if err != nil {
+		from, ok := senderOf(r.LearnedFrom)
+		if err != nil || !ok {
+			unread = append(unread, plan.Plain(fmt.Sprintf("route to %q from %s %q", r.Destination, cmp.Or(r.LearnedFrom.SourceType, "nowhere"), r.LearnedFrom.PeerIP), maxUnread))
 			continue
 		}
-		route := plan.Route{Prefix: prefix.Masked()}
-		if from := r.LearnedFrom; from.SourceType == apiv3.RouteSourceTypeNodeMesh || from.SourceType == apiv3.RouteSourceTypeBGPPeer {
-			addr, err := netip.ParseAddr(from.PeerIP)
-			if err != nil {
-				continue
-			}
-			route.From = addr.Unmap().WithZone("")
-		}
-		out = append(out, route)
+		out = append(out, plan.Route{Prefix: prefix.Masked(), From: from})
 	}
-	return out
+	if len(unread) > 0 {
+		return nil, sorted(unread)
+	}
+	return out, nil
+}
+
+// senderOf gives the BGP peer that a route is from, invalid for none, and whether that can be read.
+func senderOf(from apiv3.CalicoNodeRouteLearnedFrom) (netip.Addr, bool) {
+	switch from.SourceType {
+	case apiv3.RouteSourceTypeKernel, apiv3.RouteSourceTypeStatic, apiv3.RouteSourceTypeDirect:
+		return netip.Addr{}, true
+	case apiv3.RouteSourceTypeNodeMesh, apiv3.RouteSourceTypeBGPPeer:
+		return peerAddress(from.PeerIP)
+	}
+	return netip.Addr{}, false
 }
 
 // maxPeriod is the longest time between reports that Calico takes.

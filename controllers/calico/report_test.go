@@ -97,16 +97,12 @@ func TestTheAgeOfSessionsIsWhatReportsHaveShown(t *testing.T) {
 
 func TestAReportIsMapped(t *testing.T) {
 	o := reportOf(1, apiv3.BGPSessionStateEstablished, "12:00:00")
-	o.Status.BGP.PeersV4 = append([]apiv3.CalicoNodePeer{
-		{PeerIP: "10.0.0.9", Type: apiv3.BGPPeerTypeNodeMesh, State: apiv3.BGPSessionStateIdle},
-		{PeerIP: "garbage", Type: apiv3.BGPPeerTypeNodeMesh},
-	}, o.Status.BGP.PeersV4...)
+	o.Status.BGP.PeersV4 = append([]apiv3.CalicoNodePeer{{PeerIP: "10.0.0.9", Type: apiv3.BGPPeerTypeNodeMesh, State: apiv3.BGPSessionStateIdle}}, o.Status.BGP.PeersV4...)
 	o.Status.BGP.PeersV6 = []apiv3.CalicoNodePeer{{PeerIP: "fd00::2", Type: apiv3.BGPPeerTypeGlobalPeer, State: apiv3.BGPSessionStateEstablished}}
 	o.Status.BGP.NumberEstablishedV6 = 1 // BIRD waits with the other one
 	o.Status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{
 		{Destination: "172.30.1.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeBGPPeer, PeerIP: "10.0.0.2"}},
 		{Destination: "172.30.2.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeStatic}},
-		{Destination: "172.30.3.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeNodeMesh, PeerIP: "?"}},
 	}
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var none *report
@@ -128,6 +124,71 @@ func TestAReportIsMapped(t *testing.T) {
 	o.Status.Routes = apiv3.CalicoNodeBGPRouteStatus{}
 	require.False(t, r.status(true, false).HasRoutes, "Calico empties all routes where one family's BIRD does not answer")
 	require.Equal(t, plan.Status{Node: "n", Cleared: now}, none.next(blankReport(), now, false).status(true, false))
+}
+
+// Where listenPort is set, or a peerIP has a port, confd adds it to the session's name (Mesh_10_0_0_9_port_178), and the reporter makes the peer of a
+// route of that.
+func TestThePeerOfARouteIsReadWithItsPort(t *testing.T) {
+	four, six := netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2:0:1")
+	for text, want := range map[string]netip.Addr{
+		"10.0.0.2": four, "10.0.0.2.port.178": four, "10.0.0.2.port.179": four, "10.0.0.2.port.65535": four,
+		"fd00::2:0:1": six, "fd00::2:0:1:port:178": six, "fd00::": netip.MustParseAddr("fd00::"), "fd00:::port:178": netip.MustParseAddr("fd00::"),
+		"fe80::1%eth0": netip.MustParseAddr("fe80::1"), "::ffff:10.0.0.2": four,
+	} {
+		got, ok := peerAddress(text)
+		require.True(t, ok, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{
+		"", "?", "10.0.0.2.port.", "10.0.0.2.port.0", "10.0.0.2.port.65536", "10.0.0.2.port.x", "10.0.0.2:port:178", "10.0.0.2:178", "10.0.0.2.178", "fd00::2.port.178",
+		"fd00::2:port:", "fd00::2:port:178:port:178", "10.0.0.2.port.178.port.178", "10.0.0.port.178",
+	} {
+		_, ok := peerAddress(text)
+		require.False(t, ok, text)
+	}
+}
+
+// What a report says in words that we do not know is not known, and named. It is not taken for something that is not there.
+func TestWhatAReportSaysInUnknownWordsIsNotKnown(t *testing.T) {
+	const mesh, node, up = apiv3.BGPPeerTypeNodeMesh, apiv3.BGPPeerTypeNodePeer, apiv3.BGPSessionStateEstablished
+	from := func(source apiv3.CalicoNodeRouteSourceType, peer string) apiv3.CalicoNodeRouteLearnedFrom {
+		return apiv3.CalicoNodeRouteLearnedFrom{SourceType: source, PeerIP: peer}
+	}
+	known := apiv3.CalicoNodeRoute{Destination: "172.30.1.0/26", LearnedFrom: from(apiv3.RouteSourceTypeBGPPeer, "10.0.0.2.port.178")}
+	for name, c := range map[string]struct {
+		peers                []apiv3.CalicoNodePeer
+		routes               []apiv3.CalicoNodeRoute
+		unread, unreadRoutes string
+	}{
+		"nothing":                      {},
+		"states that are down":         {peers: []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.9", Type: mesh}, {PeerIP: "10.0.0.8", Type: mesh, State: "Close"}}},
+		"a peer":                       {peers: []apiv3.CalicoNodePeer{{PeerIP: "node-3", Type: node, State: up}}, unread: `session with "node-3" of type "NodePeer" in state "Established"`},
+		"a type":                       {peers: []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.9", Type: "Local", State: up}}, unread: `session with "10.0.0.9" of type "Local" in state "Established"`},
+		"no type":                      {peers: []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.9", State: up}}, unread: `of type ""`},
+		"a state":                      {peers: []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.9", Type: mesh, State: "up"}}, unread: `in state "up"`},
+		"a text that moves the cursor": {peers: []apiv3.CalicoNodePeer{{PeerIP: "\x1b[2J", Type: mesh}}, unread: `session with "\x1b[2J"`},
+		"a route from an unknown peer": {routes: []apiv3.CalicoNodeRoute{{Destination: "172.30.3.0/26", LearnedFrom: from(apiv3.RouteSourceTypeNodeMesh, "10.0.0.9.via.178")}}, unreadRoutes: `route to "172.30.3.0/26" from NodeMesh "10.0.0.9.via.178"`},
+		"a route to nowhere":           {routes: []apiv3.CalicoNodeRoute{{Destination: "default", LearnedFrom: from(apiv3.RouteSourceTypeKernel, "")}}, unreadRoutes: `route to "default" from Kernel ""`},
+		"a route from another source":  {routes: []apiv3.CalicoNodeRoute{{Destination: "172.30.3.0/26", LearnedFrom: from("Babel", "")}}, unreadRoutes: `from Babel ""`},
+		"a route without a source":     {routes: []apiv3.CalicoNodeRoute{{Destination: "172.30.3.0/26"}}, unreadRoutes: `from nowhere ""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := reportOf(1, up, "12:00:00")
+			o.Spec.Classes = []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeRoutes}
+			o.Status.BGP.PeersV4 = append(o.Status.BGP.PeersV4, c.peers...)
+			o.Status.Routes.RoutesV4 = append([]apiv3.CalicoNodeRoute{known}, c.routes...)
+			var none *report
+			r := none.next(o, time.Unix(1, 0), false)
+			got := r.status(true, false)
+			require.Contains(t, strings.Join(got.Unread, "\n"), c.unread)
+			require.Equal(t, c.unread != "", len(got.Unread) == 1)
+			require.Contains(t, strings.Join(got.UnreadRoutes, "\n"), c.unreadRoutes)
+			require.Equal(t, c.unreadRoutes == "", got.HasRoutes, "it is not known which routes the node has")
+			require.Equal(t, c.unreadRoutes != "", len(got.UnreadRoutes) == 1)
+			require.True(t, got.Sessions[0].Established, "what can be read is known")
+			require.Equal(t, got.Unread, r.next(blankReport(), time.Unix(2, 0), false).status(true, false).Unread, "clearing it does not make it known")
+		})
+	}
 }
 
 func TestStatusNamesAreNames(t *testing.T) {
@@ -165,7 +226,7 @@ func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 	for _, node := range []string{plain.Node, routed.Node} {
 		b.fill(node, func(s *apiv3.CalicoNodeStatusStatus) {
 			s.Agent.BIRDV4.State = apiv3.BGPDaemonStateReady
-			s.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26"}}
+			s.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeStatic}}}
 		})
 	}
 	b.await("both reports", func(c plan.Cluster) bool {
@@ -211,7 +272,7 @@ func TestAReporterThatWritesRegularlyIsRecognised(t *testing.T) {
 	reportOf := func(s int, state apiv3.BGPSessionState) *apiv3.CalicoNodeStatus {
 		o := blankReport()
 		o.Status.LastUpdated = metav1.NewTime(at(s))
-		o.Status.BGP.PeersV4 = []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.2", State: state}}
+		o.Status.BGP.PeersV4 = []apiv3.CalicoNodePeer{{PeerIP: "10.0.0.2", Type: apiv3.BGPPeerTypeNodeMesh, State: state}}
 		return o
 	}
 	var r *report

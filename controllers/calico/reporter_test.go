@@ -38,7 +38,7 @@ type routes struct{}
 func (routes) Show() {}
 
 func (routes) Populate(s *apiv3.CalicoNodeStatus) error {
-	s.Status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26"}}
+	s.Status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeStatic}}}
 	return nil
 }
 

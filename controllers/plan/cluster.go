@@ -277,6 +277,9 @@ type Status struct {
 	// Routes known to BIRD, only while they are asked for; HasRoutes says whether.
 	Routes    []Route
 	HasRoutes bool
+	// Unread are the sessions that could not be read, UnreadRoutes the same of routes, each with its text, sorted. What they
+	// say is not known: Sessions and Waiting lack them, and with UnreadRoutes no route is known.
+	Unread, UnreadRoutes []string
 }
 
 // SessionKind is where a session's configuration comes from.

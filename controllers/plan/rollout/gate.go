@@ -170,6 +170,9 @@ func (v *view) inReport(g *gate, node string, after time.Time, look func(plan.St
 		return
 	}
 	missing := len(g.waiting)
+	if len(st.Unread) > 0 {
+		g.wait("%s", legible(node, st.Unread))
+	}
 	settled := look(st)
 	if st.Waiting > 0 {
 		g.wait("BIRD on %s to pass on its routes: some of its sessions are Established and wait", node)
@@ -177,6 +180,11 @@ func (v *view) inReport(g *gate, node string, after time.Time, look func(plan.St
 	if len(g.waiting) == missing {
 		v.prove(g, st, settled, after)
 	}
+}
+
+// legible names what is waited for where a report has texts that could not be read.
+func legible(node string, unread []string) string {
+	return fmt.Sprintf("a report of %s that rrpool can read: not known is %s", node, plan.Few(unread))
 }
 
 // cleared is a report that was cleared and not filled in again.

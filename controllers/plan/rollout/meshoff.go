@@ -239,6 +239,10 @@ func (v *view) paths() int {
 // reflector. A session can be Established and exchange nothing.
 func (v *view) routesGate(g *gate, c plan.Node, routes bool) {
 	v.inReport(g, c.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
+		if routes && len(st.UnreadRoutes) > 0 {
+			g.wait("%s", legible(c.Name, st.UnreadRoutes))
+			return v.now
+		}
 		if st.HasRoutes != routes {
 			g.report(c.Name, true)
 			return v.now

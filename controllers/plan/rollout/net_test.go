@@ -63,6 +63,40 @@ func TestSafetyNet(t *testing.T) {
 	})
 }
 
+// Sessions that a report has in words that we do not know may be up: that is waited for and named, and no reason for the mesh.
+func TestSessionsThatCannotBeReadAreNotMissing(t *testing.T) {
+	w, o := migrated(t)
+	unread := make([]string, len(w.clients()))
+	for _, r := range w.reflectors() {
+		editStatus(&o, r.Name, func(st *plan.Status) { st.Sessions, st.Unread = nil, unread })
+	}
+	s := w.next(o)
+	require.Equal(t, "AskReflectors", s.Name)
+	require.Contains(t, s.WaitingFor[0], "a report of "+w.reflectors()[0].Name+" that rrpool can read: not known is ")
+	require.Empty(t, s.Unserved)
+	for _, r := range w.reflectors() {
+		editStatus(&o, r.Name, func(st *plan.Status) { st.Unread = unread[:1] })
+	}
+	require.Equal(t, "RestoreMesh", w.next(o).Name, "of more sessions it says that they are missing")
+
+	// A client whose own report cannot be read may have sessions as well.
+	w, o = migrated(t)
+	client := w.clients()[0]
+	for _, r := range w.reflectors() {
+		withPeer(&o, r.Name, client.Addresses[0], func(s *plan.Session) { s.Established, s.Since = false, w.now.Add(-time.Hour) })
+	}
+	down := plan.Session{Peer: w.reflectors()[0].Addresses[0], Kind: plan.SessionNode, Since: w.now.Add(-time.Hour)}
+	o.Statuses[client.Name] = plan.Status{Node: client.Name, Updated: w.now, Written: w.now, Sessions: []plan.Session{down}}
+	require.Equal(t, "RestoreMesh", w.next(o).Name, "it is cut off")
+	editStatus(&o, client.Name, func(st *plan.Status) { st.Unread = []string{"session with x"} })
+	require.NotEqual(t, "RestoreMesh", w.next(o).Name)
+	require.Empty(t, w.next(o).Unserved)
+	delete(o.Statuses, client.Name)
+	require.NotEmpty(t, w.next(o).Unserved, "it does not answer, and no reflector has a session with it")
+	editStatus(&o, w.reflectors()[0].Name, func(st *plan.Status) { st.Unread = []string{"session with x"} })
+	require.Empty(t, w.next(o).Unserved, "that may be the one with it")
+}
+
 // What a dead reflector takes from those that serve is not what they lack; what else
 // they have lost is, while it is dead as well.
 func TestADeadReflectorDoesNotHideWhatTheOthersLack(t *testing.T) {

@@ -200,7 +200,7 @@ func (v *view) hasMost(name string) bool {
 	if most, known := v.most[name]; known {
 		return most
 	}
-	r, served, clients := v.report(name), 0, 0
+	r, served, clients := v.report(name), len(v.Statuses[name].Unread), 0 // what cannot be read may be up
 	for _, c := range v.dependantsOf(name) {
 		switch {
 		case v.mislabelled(*c.Node):

@@ -289,6 +289,12 @@ func TestTheMeshStaysOnWhile(t *testing.T) {
 		"the sampled routes are unknown": func(_ *world, o *rollout.Observed) {
 			editStatus(o, o.Nodes[0].Name, func(s *plan.Status) { s.HasRoutes = false })
 		},
+		"the sampled routes cannot be read": func(_ *world, o *rollout.Observed) {
+			editStatus(o, o.Nodes[0].Name, func(s *plan.Status) { s.UnreadRoutes = []string{"route to x"} })
+		},
+		"a session of a reflector cannot be read": func(w *world, o *rollout.Observed) {
+			editStatus(o, w.reflectors()[0].Name, func(s *plan.Status) { s.Unread = []string{"session with x"} })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, o := meshOn(t)

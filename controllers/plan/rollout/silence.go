@@ -172,7 +172,7 @@ func (v *view) refreshStale(s *Step) {
 }
 
 // awaitReports is the step of a cluster that is at rest but for reflectors that do not
-// answer. One whose pod fails has longer: it may restart.
+// answer, or not in words that are known. One whose pod fails has longer: it may restart.
 func awaitReports(v *view) *Step {
 	s := &Step{Name: "AskReflectors", Again: poll, Awaits: AwaitsSessions, Reason: "route reflectors have stopped reporting"}
 	for _, n := range v.current {
@@ -182,6 +182,8 @@ func awaitReports(v *view) *Step {
 		}
 		if _, reports := v.Statuses[n.Name]; reports && n.Ready && !v.d.Timer && v.unanswered(n, limit) {
 			s.WaitingFor = append(s.WaitingFor, "a status report from calico-node on "+n.Name)
+		} else if st := v.Statuses[n.Name]; len(st.Unread) > 0 {
+			s.Reason, s.WaitingFor = "what route reflectors report cannot be read", append(s.WaitingFor, legible(n.Name, st.Unread))
 		}
 	}
 	if len(s.WaitingFor) == 0 {

@@ -70,19 +70,21 @@ func (v *view) judge(c unserved, due time.Time) {
 		v.asked = append(v.asked, c)
 	}
 	up, down := v.reportedBy(c)
+	illegible := slices.ContainsFunc(v.witnesses(), func(r plan.Node) bool { return len(v.Statuses[r.Name].Unread) > 0 })
 	if down && !up && c.ClusterID == "" && v.passed(c.CalicoNode.Since, returnTime) {
 		v.cutOff = append(v.cutOff, c.Name) // its BIRD runs, has not just started, and the mesh would reach it
 	}
-	if !up && (down || v.passed(due, answerTime)) {
+	if !up && (down || !illegible && v.passed(due, answerTime)) {
 		v.unserved = append(v.unserved, c.Name)
 	}
 }
 
-// reportedBy says whether a client has sessions with reflectors that are Established, and some that are not.
+// reportedBy says whether a client has sessions with reflectors that are Established, or may be, and some that are not.
 func (v *view) reportedBy(c unserved) (up, down bool) {
 	if !v.answers(c) {
 		return false, false
 	}
+	up = len(v.Statuses[c.Name].Unread) > 0
 	for _, s := range v.Statuses[c.Name].Sessions {
 		if isPeer(s.Kind) && s.Peer.Is4() == c.addr.Is4() {
 			up, down = up || s.Established, down || !s.Established
