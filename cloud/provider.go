@@ -66,6 +66,9 @@ type PoolSpec struct {
 	Replace []string
 	// Options that the workers are to have.
 	Options PoolOptions
+	// Known are the IDs of the pools that were seen as ours before. One of these that bears another label or name, or is not
+	// listed, is not taken for absent.
+	Known []string
 }
 
 // PoolOptions are what else can be chosen for a pool, under the names of spec.provider.iks; what is empty is left to
@@ -94,8 +97,13 @@ type Pool struct {
 	Exists bool
 	// Owned is true when the pool was created by rrpool for this cluster.
 	Owned bool
-	ID    string
-	Name  string
+	// Unmarked says that the pool is ours by its ID, does not show it any more, and how to mark it again; "" for any other
+	// pool. It is not Owned: nothing is changed there meanwhile.
+	Unmarked string
+	ID       string
+	// IDs are those of all pools of ours that this one stands for, sorted.
+	IDs  []string
+	Name string
 	// Flavor is the machine type of its workers.
 	Flavor string
 	// Options, as far as the cloud reports them.

@@ -56,7 +56,7 @@ func New(o Options) *Cloud {
 	if in := o.Pool; in != nil && in.Exists {
 		c.make(in.ID, in.Flavor, in.SizePerZone)
 		c.pool.Zones, c.pool.Taints, c.pool.Autoscaled = slices.Clone(in.Zones), slices.Clone(in.Taints), in.Autoscaled
-		c.pool.Owned = in.Owned
+		c.pool.Owned, c.pool.Unmarked = in.Owned, in.Unmarked
 		for _, w := range in.Workers {
 			if w.NodeName == "" {
 				w.NodeName = o.NodeName(w.Zone, w.ID) // the cloud reports it when it is deployed

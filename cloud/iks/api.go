@@ -9,7 +9,6 @@ import (
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // The providers of clusters that are supported, in IBM's words.
@@ -52,11 +51,6 @@ type pool struct {
 	deleting, deleted bool
 	// single: it was asked for by itself.
 	single bool
-}
-
-// owns: the pool has our label. Other labels prove nothing.
-func (p *Provider) owns(o pool) bool {
-	return o.name != "" && o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName
 }
 
 // completed is p with what another answer about the same pool holds and p's does not.
@@ -140,13 +134,18 @@ func (l v2Pool) pool() pool {
 // single asks for one pool: listings hold only a subset of what it says. It makes
 // sure that the answer is about the pool that was meant.
 func (p *Provider) single(ctx context.Context, g generation, poolID string) (pool, error) {
-	var got v2Pool
-	err := p.get(ctx, "reading", to(g.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID), &got)
-	switch {
-	case cloud.Is(err, cloud.NotFound):
+	whole, err := p.ask(ctx, g, poolID)
+	if cloud.Is(err, cloud.NotFound) {
 		// It was listed a moment ago. A part of the service that is behind does not know a new pool yet.
-		return pool{}, &cloud.Error{Kind: cloud.Unavailable, Op: p.op("reading"), Message: "the cloud lists the pool and does not find it", Err: err}
-	case err != nil:
+		err = &cloud.Error{Kind: cloud.Unavailable, Op: p.op("reading"), Message: "the cloud lists the pool and does not find it", Err: err}
+	}
+	return whole, err
+}
+
+// ask asks for one pool by its id.
+func (p *Provider) ask(ctx context.Context, g generation, poolID string) (pool, error) {
+	var got v2Pool
+	if err := p.get(ctx, "reading", to(g.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID), &got); err != nil {
 		return pool{}, err
 	}
 	if got.ID != poolID {

@@ -47,12 +47,13 @@ func (p *Provider) look(ctx context.Context, want cloud.PoolSpec) (view, error) 
 		return view{}, err
 	}
 	v := view{generation: g}
+	p.learn(want.Known)
 	if err := p.readPools(ctx, &v); err != nil {
 		return view{}, err
 	}
 	for i, o := range v.named {
 		s := p.describe(v, i)
-		if s.Owned {
+		if s.Owned || s.Unmarked != "" {
 			if err := p.inspect(ctx, v, o, &s.Pool); err != nil {
 				return view{}, err
 			}
@@ -87,6 +88,9 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
+	if all, err = p.withUnlisted(ctx, v.generation, all); err != nil {
+		return err
+	}
 	if err := p.separate(v, all); err != nil {
 		return err
 	}
@@ -94,8 +98,11 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 		if v.named[i], err = p.whole(ctx, v, o); err != nil {
 			return err
 		}
+		if p.owns(v.named[i]) {
+			p.know(v.named[i].id)
+		}
 	}
-	if second := v.named[1]; second.id != "" && !p.owns(second) {
+	if second := v.named[1]; second.id != "" && !p.owns(second) && p.unmarked(second) == "" {
 		v.others = append(v.others, second)
 	}
 	return nil
@@ -142,6 +149,7 @@ func (p *Provider) separate(v *view, all []pool) error {
 			v.named[i] = o
 		}
 	}
+	p.takeRenamed(v)
 	return nil
 }
 
@@ -158,19 +166,22 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 	}
 	o := v.named[i]
 	s := poolplan.State{
-		Pool: cloud.Pool{Name: p.names[i], ClusterZones: slices.Sorted(maps.Keys(zones))}, Deleting: o.deleting,
+		Pool: cloud.Pool{Name: cmp.Or(o.name, p.names[i]), ClusterZones: slices.Sorted(maps.Keys(zones))}, Deleting: o.deleting,
 		Fingerprint: o.labels[v1alpha1.OptionsLabel], Memory: p.memory[i], Now: p.cfg.Now(),
 	}
 	if o.id == "" {
 		return s
 	}
-	s.Exists, s.Owned, s.ID, s.Flavor = true, p.owns(o), o.id, o.flavor
+	s.Exists, s.Owned, s.ID, s.Flavor, s.Unmarked = true, p.owns(o), o.id, o.flavor, p.unmarked(o)
 	s.Zones, s.Taints, s.Autoscaled = slices.Sorted(maps.Keys(o.zones)), o.taints, o.autoscaled
 	s.Options, s.Options.Networks = o.options, o.zones
 	if o.size != nil {
 		s.SizePerZone = *o.size
 	}
-	if !s.Owned {
+	switch {
+	case s.Unmarked != "":
+		s.Problems = append(s.Problems, s.Unmarked)
+	case !s.Owned:
 		s.Problems = append(s.Problems,
 			fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.PoolLabel, p.cfg.PoolName))
 	}

@@ -35,6 +35,8 @@ type Provider struct {
 	memory [2]poolplan.Memory
 	// missed are the steps whose subject the cloud did not find.
 	missed map[string]bool
+	// known are the pools that were seen as ours, by id.
+	known map[string]*knownPool
 }
 
 var _ cloud.Provider = (*Provider)(nil)
@@ -121,6 +123,9 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 	if err == nil {
 		memory.Note(step, p.cfg.Now())
 		delete(p.missed, step.Pool+step.String())
+		if step.Kind == poolplan.DeletePool {
+			p.know(v.pool.id).leaving = true
+		}
 		return cloud.Progress{Did: step.String()}, nil
 	}
 	switch cloud.KindOf(err) {

@@ -317,6 +317,9 @@ func autoscaled(s State) error {
 }
 
 func foreign(s State) error {
+	if s.Unmarked != "" {
+		return conflict(s, "changing", "%s", s.Unmarked)
+	}
 	return conflict(s, "taking over", "a pool of this name exists without the label %s=%s; choose another poolName, or give that pool the label",
 		v1alpha1.PoolLabel, s.Name)
 }

@@ -74,8 +74,35 @@ func (p Pair) Sides(want cloud.PoolSpec) (growing, former State) {
 	return growing, State{}
 }
 
+// unmarked gives the pool of ours that has lost its mark.
+func (p Pair) unmarked() (State, bool) {
+	i := slices.IndexFunc(p[:], func(s State) bool { return s.Unmarked != "" })
+	return p[max(0, i)], i >= 0
+}
+
 // Pool is what the caller sees: one pool, with the workers of both.
 func (p Pair) Pool(want cloud.PoolSpec) cloud.Pool {
+	out := p.merged(want)
+	if lost, ok := p.unmarked(); ok {
+		out.Exists, out.Owned, out.Unmarked, out.ID, out.Name = true, false, lost.Unmarked, lost.ID, lost.Name
+		for _, w := range lost.Workers {
+			if !slices.ContainsFunc(out.Workers, func(o cloud.Worker) bool { return o.ID == w.ID }) {
+				out.Workers = append(slices.Clip(out.Workers), w)
+			}
+		}
+		slices.SortFunc(out.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
+		out.Emptied = ""
+	}
+	for _, s := range p {
+		if s.Owned || s.Unmarked != "" {
+			out.IDs = append(out.IDs, s.ID)
+		}
+	}
+	slices.Sort(out.IDs)
+	return out
+}
+
+func (p Pair) merged(want cloud.PoolSpec) cloud.Pool {
 	growing, former := p.Sides(want)
 	if !former.Exists {
 		return growing.Pool
@@ -123,6 +150,9 @@ func (s State) able(zone string, dead []string) int {
 
 // Next gives the one next change towards want.
 func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
+	if lost, ok := p.unmarked(); ok { // what it has would be ordered once more
+		return Step{}, foreign(lost)
+	}
 	growing, former := p.Sides(want)
 	if !former.Exists {
 		step, err := Next(growing, want)
@@ -246,7 +276,7 @@ func further(former State, want cloud.PoolSpec) int {
 
 // NextDelete gives the one next change towards there being neither pool.
 func (p Pair) NextDelete() (Step, error) {
-	if second := p[1]; second.Owned || !second.Exists {
+	if second := p[1]; second.Owned || !second.Exists || second.Unmarked != "" {
 		if step, err := NextDelete(second); err != nil || !step.Progress.Done {
 			return step.of(second), err
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,9 +165,39 @@ func (r *Reconciler) release(ctx context.Context, s *Scope) error {
 		return err
 	}
 	s.released = true
-	r.emit(ctx, s, released(s))
+	r.emit(ctx, s, released(s, r.poolClient.last))
 	r.poolClient.forget()
 	return nil
+}
+
+// knownPools are the IDs of the pools that were ours. They are kept on the object: a pool whose label is lost is still ours.
+func knownPools(object *v1alpha1.RouteReflectorPool) []string {
+	return strings.FieldsFunc(object.Annotations[v1alpha1.PoolsAnnotation], func(r rune) bool { return r == ',' })
+}
+
+// mostPools is how many are remembered, the latest: two exist at a time at most.
+const mostPools = 4
+
+// rememberPools keeps the IDs of the pools that are ours on the object.
+func (r *Reconciler) rememberPools(ctx context.Context, s *Scope) error {
+	known, last := knownPools(s.object), r.poolClient.last
+	if s.inPlace() || last == nil || !last.Owned {
+		return nil
+	}
+	fresh := slices.DeleteFunc(slices.Concat(last.IDs, []string{last.ID}), func(id string) bool { return id == "" || slices.Contains(known, id) })
+	slices.Sort(fresh)
+	if fresh = slices.Compact(fresh); len(fresh) == 0 {
+		return nil
+	}
+	known = slices.Concat(known, fresh)
+	return r.editObject(ctx, s.object, func(o client.Object) {
+		annotations := maps.Clone(o.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[v1alpha1.PoolsAnnotation] = strings.Join(known[max(0, len(known)-mostPools):], ",")
+		o.SetAnnotations(annotations)
+	})
 }
 
 // deletePool reports whether there is no pool of ours any more. What hinders it
@@ -179,7 +211,14 @@ func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 		s.Step.WaitingFor = []string{"access to the cloud, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
 		return false
 	}
-	if r.poolClient.foreign() {
+	switch {
+	case r.poolClient.last == nil: // what was never looked at is not known to be gone
+		s.Step.WaitingFor = []string{"the cloud to answer, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
+		return false
+	case r.poolClient.unmarked != "":
+		s.Step.WaitingFor = []string{"the label to be put back on the worker pool, or spec.provider.iks.deletionPolicy Retain to leave it, with its workers: " + r.poolClient.unmarked}
+		return false
+	case r.poolClient.foreign():
 		return true
 	}
 	progress, err := r.poolClient.remove(ctx, s.now)
@@ -198,11 +237,19 @@ func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 func (r *Reconciler) editFinalizers(
 	ctx context.Context, object *v1alpha1.RouteReflectorPool, edit func(client.Object, string) bool,
 ) error {
+	return r.editObject(ctx, object, func(o client.Object) { edit(o, v1alpha1.Finalizer) })
+}
+
+// editObject changes what is of ours in the object's metadata.
+func (r *Reconciler) editObject(ctx context.Context, object *v1alpha1.RouteReflectorPool, edit func(client.Object)) error {
+	if err := r.Leading(ctx); err != nil {
+		return err
+	}
 	before := object.DeepCopy()
-	edit(object, v1alpha1.Finalizer)
+	edit(object)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(r.Client.Patch(ctx, object, patch)); err != nil {
-		return fmt.Errorf("writing the finalizers of RouteReflectorPool %q: %w", object.Name, err)
+		return fmt.Errorf("writing the metadata of RouteReflectorPool %q: %w", object.Name, err)
 	}
 	return nil
 }

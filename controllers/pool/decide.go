@@ -271,6 +271,7 @@ func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 		Lasting:     min(s.Desired.Pool.SizePerZone, want.SizePerZone),
 		Retire:      want.Retire,
 		Replace:     want.Replace,
+		Known:       knownPools(s.object),
 		Options: cloud.PoolOptions{
 			OperatingSystem:        spec.OperatingSystem,
 			SecurityGroups:         spec.SecurityGroups,

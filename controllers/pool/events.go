@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -108,11 +109,13 @@ func problemEvent(p *plan.Problem, before, step string) poolEvent {
 }
 
 // released says that the object may go.
-func released(s *Scope) poolEvent {
+func released(s *Scope, last *cloud.Pool) poolEvent {
 	pool := "the worker pool is left as it is"
 	switch {
 	case s.inPlace():
 		pool = "no node is in the pool any more"
+	case s.object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete && last != nil && last.Exists && !last.Owned:
+		pool = fmt.Sprintf("worker pool %s, which rrpool did not make, is left as it is, with its workers", last.Name)
 	case s.object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete:
 		pool = "rrpool has no worker pool any more"
 	}

@@ -3,8 +3,10 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -47,6 +49,8 @@ type poolClient struct {
 	seenFor cloud.PoolSpec
 	// outdated: the pool was changed since the last observation.
 	outdated bool
+	// unmarked says that the pool, as last seen, is ours by its ID only, and how to mark it again; "" when it is not so.
+	unmarked string
 	// meshOff: see offObserveTimeout.
 	meshOff bool
 	// underway is the change whose answer has not come yet, nil for none. Nothing else is asked meanwhile, by whatever
@@ -102,12 +106,12 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	if c.provider != nil && reflect.DeepEqual(c.config, config) {
 		return nil
 	}
-	last := c.last // without lastAt: it was seen through another connection, so this one is asked soon
+	last, unmarked := c.last, c.unmarked // without lastAt: it was seen through another connection, so this one is asked soon
 	if c.config.ClusterID != config.ClusterID || c.config.PoolName != config.PoolName {
-		last = nil
+		last, unmarked = nil, ""
 	}
 	c.forget()
-	c.config, c.last = config, last
+	c.config, c.last, c.unmarked = config, last, unmarked
 	provider, err := connect(config)
 	if err != nil {
 		return cloudProblem(err)
@@ -154,9 +158,22 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 		c.observing.fail(now, err)
 		return true
 	}
+	c.unmarked = unmarked(pool, want.Known)
+	if c.unmarked != "" {
+		pool.Owned = true // what it has is there, and counts
+	}
 	c.last, c.lastAt, c.seenFor, c.outdated = &pool, now, want, false
 	c.observing = callHistory{}
 	return true
+}
+
+// unmarked says how to mark a pool again that is ours by what is known of former ones, "" for any other pool.
+func unmarked(pool cloud.Pool, known []string) string {
+	if pool.Unmarked == "" && pool.Exists && !pool.Owned && slices.Contains(known, pool.ID) {
+		return fmt.Sprintf("pool %s is rrpool's by its ID %s, but lacks the label %s=%s, so nothing is changed there: put the label back",
+			pool.Name, pool.ID, v1alpha1.PoolLabel, pool.Name)
+	}
+	return pool.Unmarked
 }
 
 // ensure moves the pool one step, unless the provider is to be left alone. A
@@ -242,7 +259,7 @@ func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
 // usable is the pool as decisions may use it: nil while the provider does not
 // answer, and when the pool is not ours to count on.
 func (c *poolClient) usable() *cloud.Pool {
-	if c.provider == nil || c.last == nil || c.observing.err != nil || c.foreign() || c.last.Autoscaled {
+	if c.provider == nil || c.last == nil || c.observing.err != nil || c.foreign() || c.unmarked != "" || c.last.Autoscaled {
 		return nil
 	}
 	return c.last
@@ -279,7 +296,7 @@ func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
 }
 
 // blocked: a change was refused, so there is nothing new to see soon.
-func (c *poolClient) blocked() bool { return c.ensuring.err != nil || c.foreign() }
+func (c *poolClient) blocked() bool { return c.ensuring.err != nil || c.foreign() || c.unmarked != "" }
 
 // backOff is how long to leave the provider alone after a failure. What a
 // person has to solve is asked again slowly; the rest ever slower.

@@ -4,6 +4,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -152,7 +153,7 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 		return r.reportPaused(ctx, s)
 	}
 	if err = r.apply(ctx, s); err == nil {
-		err = s.podsErr
+		err = errors.Join(s.podsErr, r.rememberPools(ctx, s))
 	}
 	if err == nil && s.releasable() {
 		err = r.release(ctx, s)

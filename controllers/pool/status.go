@@ -98,6 +98,8 @@ func poolName(before string, s *Scope, c *poolClient) string {
 		return ""
 	case c.provider == nil || c.last == nil || c.observing.err != nil:
 		return before
+	case c.unmarked != "": // it may have another name than the spec gives
+		return before
 	case c.last.Exists && c.last.Owned:
 		return c.last.Name
 	}
@@ -234,6 +236,8 @@ func providerProblem(s *Scope, c *poolClient) *plan.Problem {
 		return s.disconnected
 	case c.observing.worthReporting(c.last) != nil:
 		return cloudProblem(c.observing.err)
+	case c.unmarked != "":
+		return plan.Problemf(ReasonPoolConflict, "%s", c.unmarked)
 	case c.last != nil && (c.foreign() || c.last.Autoscaled):
 		return poolProblem(*c.last)
 	case c.ensuring.worthReporting(c.last) != nil:

@@ -18,6 +18,9 @@ const PoolLabel = "rrpool.io/pool"
 // OptionsLabel is carried by the dedicated worker pool, and says which flavor and options it was ordered with.
 const OptionsLabel = "rrpool.io/options"
 
+// PoolsAnnotation holds the IDs of the worker pools that were seen with PoolLabel, as labels can be lost: "ID,ID".
+const PoolsAnnotation = "rrpool.io/worker-pools"
+
 // Finalizer keeps the object until the node-to-node mesh carries the cluster again.
 const Finalizer = "rrpool.io/restore-mesh"
 

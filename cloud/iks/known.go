@@ -1,0 +1,115 @@
+package iks
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+)
+
+// knownPool is a pool that was seen as ours: a label can be lost, and a listing can lack a pool. An id cannot be given
+// to another pool.
+type knownPool struct {
+	// leaving: its deletion was acknowledged, or has shown, so that its absence is no surprise.
+	leaving bool
+	// absent is since when it is neither listed nor found, zero while it is.
+	absent time.Time
+}
+
+// learn takes in the ids of pools that were ours before this instance began.
+func (p *Provider) learn(ids []string) {
+	for _, id := range ids {
+		if checkID("pool", id) == nil {
+			p.know(id)
+		}
+	}
+}
+
+// know gives what is kept of a pool of ours.
+func (p *Provider) know(id string) *knownPool {
+	if p.known == nil {
+		p.known = map[string]*knownPool{}
+	}
+	if p.known[id] == nil {
+		p.known[id] = &knownPool{}
+	}
+	return p.known[id]
+}
+
+// owns: the pool has one of our names, and our label. Other labels prove nothing. One on its way out may have none any more.
+func (p *Provider) owns(o pool) bool {
+	return slices.Contains(p.names[:], o.name) && (o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName || o.deleting && p.known[o.id] != nil)
+}
+
+// unmarked says that a pool is ours by its id alone, and how to mark it again; "" for any other pool. IBM's command for
+// labels replaces all of them, so it has to name the others too.
+func (p *Provider) unmarked(o pool) string {
+	switch {
+	case o.id == "" || p.known[o.id] == nil || p.owns(o):
+		return ""
+	case !slices.Contains(p.names[:], o.name):
+		return p.session.scrub(fmt.Sprintf("pool %s is rrpool's by its ID %s, but not by its name, so nothing is changed there: "+
+			"set spec.provider.iks.poolName to the name that it was made with", o.name, o.id))
+	}
+	label := v1alpha1.PoolLabel + "=" + p.cfg.PoolName
+	command := "ibmcloud ks worker-pool label set --cluster " + p.cfg.ClusterID + " --worker-pool " + o.id + " --label " + label
+	for _, key := range slices.Sorted(maps.Keys(o.labels)) {
+		if key != v1alpha1.PoolLabel && !strings.Contains(key, "kubernetes.io/") {
+			command += " --label " + key + "=" + o.labels[key]
+		}
+	}
+	return p.session.scrub(fmt.Sprintf("pool %s is rrpool's by its ID, but lacks the label %s, so nothing is changed there: put the label back: %s", o.name, label, command))
+}
+
+// withUnlisted adds those of our pools that exist and are not listed. One that is not found either is only believed to
+// be gone when that lasts: it would be ordered once more, or stay, and cost, when all else is released.
+func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool) ([]pool, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.known)) {
+		known, now := p.known[id], p.cfg.Now()
+		if i := slices.IndexFunc(all, func(o pool) bool { return o.id == id }); i >= 0 {
+			known.absent, known.leaving = time.Time{}, known.leaving || all[i].deleting || all[i].deleted
+			continue
+		}
+		if known.leaving || !known.absent.IsZero() && now.Sub(known.absent) >= poolplan.SettlePause {
+			continue
+		}
+		found, err := p.ask(ctx, g, id)
+		switch {
+		case err == nil:
+			known.absent = time.Time{}
+			all = append(all, found)
+		case !cloud.Is(err, cloud.NotFound):
+			return nil, err
+		default:
+			if known.absent.IsZero() {
+				known.absent = now
+			}
+			return nil, &cloud.Error{
+				Kind: cloud.Unavailable, Op: p.op("observing"), Err: err,
+				Message: fmt.Sprintf("pool %s is rrpool's, and is neither listed nor found any more: that is believed after %s", id, poolplan.SettlePause),
+			}
+		}
+	}
+	return all, nil
+}
+
+// takeRenamed gives the pools that are ours by their ids, under other names, the places of pools that do not exist.
+func (p *Provider) takeRenamed(v *view) {
+	v.others = slices.DeleteFunc(v.others, func(o pool) bool {
+		free := slices.IndexFunc(v.named[:], func(n pool) bool { return n.id == "" })
+		if free < 0 || p.unmarked(o) == "" {
+			return false
+		}
+		v.named[free] = o
+		return true
+	})
+}

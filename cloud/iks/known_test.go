@@ -1,0 +1,150 @@
+package iks_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/providertest"
+)
+
+const ownLabel = v1alpha1.PoolLabel + "=" + providertest.PoolName
+
+// deletion is one call of Delete.
+func deletion(t *testing.T, p cloud.Provider) (cloud.Progress, error) {
+	t.Helper()
+	got, err := p.Delete(context.Background())
+	if err == nil && got.Done {
+		require.Empty(t, got.WaitingFor)
+	}
+	return got, err
+}
+
+// withoutPool leaves our pool out of a listing.
+func withoutPool(body []byte) []byte {
+	var all []map[string]any
+	_ = json.Unmarshal(body, &all) // the server's own answer
+	body, _ = json.Marshal(slices.DeleteFunc(all, func(o map[string]any) bool {
+		return o["poolName"] == providertest.PoolName || o["name"] == providertest.PoolName
+	}))
+	return body
+}
+
+// IBM's `worker-pool label set` replaces all labels. The pool, and what it costs, are there all the same.
+func TestAPoolThatLosesItsLabelIsStillOurs(t *testing.T) {
+	for _, generation := range both {
+		t.Run(generation, func(t *testing.T) {
+			w, before := settled(t, generation, spec(1))
+			id, kept := poolID(w), observe(t, before)
+			require.Equal(t, []string{id}, kept.IDs)
+			w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{"team": "network", "ibm-cloud.kubernetes.io/x": "y"})
+			mutations := w.Mutations()
+			for name, p := range map[string]cloud.Provider{"as it was": before, "after a restart": w.provider(t, nil)} {
+				want := spec(1)
+				want.Known = []string{id}
+				got, err := p.Observe(t.Context(), want)
+				require.NoError(t, err, name)
+				require.True(t, got.Exists && !got.Owned, name)
+				require.Len(t, got.Workers, 3, "they are members still")
+				command := "ibmcloud ks worker-pool label set --cluster " + clusterID + " --worker-pool " + id + " --label " + ownLabel + " --label team=network"
+				require.Contains(t, got.Unmarked, command)
+				require.NotContains(t, got.Unmarked, "ibm-cloud.kubernetes.io/x", "IBM's own labels stay")
+				want.SizePerZone = 2
+				err = refused(t, p, want, cloud.Conflict)
+				require.ErrorContains(t, err, command)
+				require.NotContains(t, err.Error(), "another poolName")
+				progress, err := deletion(t, p)
+				require.True(t, cloud.Is(err, cloud.Conflict), "%s: %+v %v", name, progress, err)
+				require.ErrorContains(t, err, command)
+			}
+			require.Equal(t, mutations, w.Mutations())
+			require.False(t, observe(t, w.provider(t, nil)).Unmarked != "", "who does not know its id cannot tell it from one of others")
+			w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{v1alpha1.PoolLabel: providertest.PoolName, "team": "network"})
+			settle(t, w, before, spec(1))
+			require.Empty(t, observe(t, before).Unmarked)
+		})
+	}
+}
+
+func TestAPoolThatIsListedUnderAnotherNameIsStillOurs(t *testing.T) {
+	for _, generation := range both {
+		w, p := settled(t, generation, spec(1))
+		observe(t, p)
+		w.Server.Inject(iksserver.Fault{Method: "GET", Spoil: replaced(`"`+providertest.PoolName+`"`, `"renamed"`)})
+		got := observe(t, p)
+		require.Equal(t, "renamed", got.Name)
+		require.Contains(t, got.Unmarked, poolID(w))
+		_ = refused(t, p, spec(1), cloud.Conflict)
+		_, err := deletion(t, p)
+		require.True(t, cloud.Is(err, cloud.Conflict), "%v", err)
+
+		// Another poolName, while the pool of the former one is there.
+		w.ClearFaults()
+		renamed := w.provider(t, func(c *iks.Config) { c.PoolName = "another" })
+		want := spec(1)
+		want.Known = []string{poolID(w)}
+		mutations := w.Mutations()
+		got, err = renamed.Observe(t.Context(), want)
+		require.NoError(t, err)
+		require.Contains(t, got.Unmarked, "spec.provider.iks.poolName")
+		require.ErrorContains(t, refused(t, renamed, want, cloud.Conflict), providertest.PoolName)
+		require.Equal(t, mutations, w.Mutations(), "no second pool")
+	}
+}
+
+// TestAPoolThatIsNotListedIsAskedForByItsID: it is there, or it is not known for a while, or it is gone for good.
+func TestAPoolThatIsNotListedIsAskedForByItsID(t *testing.T) {
+	unlisted := rewrite(poolList, 0, withoutPool)
+	for _, generation := range both {
+		for _, restarted := range []bool{false, true} {
+			w, p := settled(t, generation, spec(1))
+			id, mutations := poolID(w), w.Mutations()
+			want := spec(1)
+			want.Known = observe(t, p).IDs
+			if restarted {
+				p = w.provider(t, nil)
+			}
+			look := func() (cloud.Pool, error) { return p.Observe(t.Context(), want) }
+			w.Server.Inject(unlisted)
+			got, err := look()
+			require.NoError(t, err)
+			require.True(t, got.Owned)
+			require.Len(t, got.Workers, 3)
+
+			w.Server.Inject(iksserver.Fault{Method: "GET", Path: "getWorkerPool$", Status: 404, Body: `{"code":"E9004","description":"The specified worker pool could not be found."}`})
+			for range 3 {
+				_, err = look()
+				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+				require.ErrorContains(t, err, id)
+				_, err = deletion(t, p)
+				require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+				w.Advance(30 * time.Second)
+			}
+			w.ClearFaults()
+			require.Equal(t, mutations, w.Mutations())
+			got, err = look()
+			require.NoError(t, err)
+			require.True(t, got.Owned)
+
+			w.RemovePool(clusterID, providertest.PoolName)
+			w.Advance(10 * time.Minute)
+			_, err = look()
+			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+			w.Advance(3 * time.Minute)
+			got, err = look()
+			require.NoError(t, err)
+			require.False(t, got.Exists)
+			progress, err := deletion(t, p)
+			require.NoError(t, err)
+			require.True(t, progress.Done)
+		}
+	}
+}

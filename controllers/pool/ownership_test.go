@@ -1,0 +1,108 @@
+package pool_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+)
+
+const (
+	ourPool  = "route-reflectors"
+	ourLabel = v1alpha1.PoolLabel + "=" + ourPool
+)
+
+// degraded gives reason and message of the condition Degraded, "" while it is False.
+func (e *environment) degraded() string {
+	e.Helper()
+	if c := e.condition(v1alpha1.ConditionDegraded); c.Status == "True" {
+		return c.Reason + ": " + c.Message
+	}
+	return ""
+}
+
+// A person sets another label on the pool, and IBM's command takes all others off. The cluster keeps its reflectors, the
+// deletion waits with the pool's name and the label, and goes on when that is back.
+func TestThePoolsLabelIsLost(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		inCloud(t, func(o *cloudEnvironment) {
+			reflectors, before := o.reflectors(), len(o.applied)
+			o.server.SetPoolLabels(clusterID, ourPool, map[string]string{"team": "network"})
+			if restarted {
+				o.restart()
+			}
+			o.pass(10 * time.Minute)
+			require.Equal(t, reflectors, o.reflectors())
+			require.Len(t, o.applied, before, "routing is left as it is")
+			require.True(t, strings.HasPrefix(o.degraded(), "PoolConflict: "), o.degraded())
+			require.Contains(t, o.degraded(), ourLabel)
+			require.NotContains(t, o.degraded(), "remove that pool")
+			require.Equal(t, ourPool, o.object().Status.Pool)
+
+			o.delete()
+			o.pass(2 * time.Hour)
+			require.False(t, o.gone(), "three workers are paid for")
+			require.Contains(t, o.degraded(), ourLabel)
+			require.Contains(t, strings.Join(o.object().Status.Step.WaitingFor, ""), "Retain")
+			o.server.SetPoolLabels(clusterID, ourPool, map[string]string{"team": "network", v1alpha1.PoolLabel: ourPool})
+			require.True(t, o.until(time.Hour, o.gone))
+			require.NotContains(t, o.server.Pools(clusterID), ourPool)
+			require.Empty(t, o.lost)
+		}, deletingThePool)
+	}
+}
+
+func deletingThePool(o *v1alpha1.RouteReflectorPool) {
+	o.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
+}
+
+// With Retain the object goes, whatever became of the label.
+func TestALostLabelDoesNotHoldWhatIsRetained(t *testing.T) {
+	inCloud(t, func(o *cloudEnvironment) {
+		o.server.SetPoolLabels(clusterID, ourPool, nil)
+		o.pass(10 * time.Minute)
+		o.delete()
+		require.True(t, o.until(time.Hour, o.gone))
+		require.Len(t, o.server.Workers(clusterID, ourPool), 3)
+	})
+}
+
+// What is remembered of our pools is their IDs, on the object. One that is not ours by label or ID is left, and named.
+func TestThePoolsThatWereOurs(t *testing.T) {
+	e := newEnvironment(t, deletingThePool)
+	e.script = always(steady)
+	for _, id := range []string{"p1", "p2", "p2", "p3", "p4", "p5"} {
+		e.cloud.pool = cloud.Pool{Exists: true, Owned: true, Name: ourPool, ID: id}
+		e.after(10 * time.Minute)
+	}
+	require.Equal(t, "p2,p3,p4,p5", e.object().Annotations[v1alpha1.PoolsAnnotation])
+	e.cloud.pool.Owned = false
+	e.after(10 * time.Minute)
+	require.Contains(t, e.degraded(), ourLabel)
+	e.delete()
+	e.after(10 * time.Minute)
+	require.False(t, e.gone())
+	e.cloud.pool.ID = "theirs"
+	e.after(10 * time.Minute)
+	require.True(t, e.gone())
+	require.Zero(t, e.cloud.deleted)
+	require.Contains(t, strings.Join(e.emitted, "\n"), "worker pool "+ourPool+", which rrpool did not make, is left as it is")
+}
+
+// A pool that was never looked at is not known to be gone.
+func TestNothingIsReleasedUnseen(t *testing.T) {
+	e := newEnvironment(t, deletingThePool)
+	e.script = always(steady)
+	e.cloud.observeErr = &cloud.Error{Kind: cloud.Unavailable, Op: "observing", Message: "no answer"}
+	e.delete()
+	e.settle(5)
+	require.False(t, e.gone())
+	require.Zero(t, e.cloud.deleted)
+	e.cloud.observeErr = nil
+	e.after(10 * time.Minute)
+	require.True(t, e.gone())
+}
