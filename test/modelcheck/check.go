@@ -81,6 +81,9 @@ func (m *model) broken(s *state) string {
 		return fmt.Sprintf("1: %s and %s have no route to each other", m.names[i], m.names[j])
 	}
 	c := m.cluster(s)
+	if c.paths > m.mostPaths() {
+		return fmt.Sprintf("5: nodes get %d paths to a prefix", c.paths)
+	}
 	if c.BGP.MeshOn() {
 		return ""
 	}
@@ -95,6 +98,14 @@ func (m *model) broken(s *state) string {
 		}
 	}
 	return ""
+}
+
+// mostPaths to a prefix: those of two topologies of four reflectors side by side, and the mesh's. MultiCluster makes more.
+func (m *model) mostPaths() uint64 {
+	if m.Kind == v1alpha1.TopologyMultiCluster {
+		return 2*21 + 1
+	}
+	return 2*8 + 1
 }
 
 // cut gives two Ready nodes with pods that are not among these pairs.

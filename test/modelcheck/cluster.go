@@ -21,10 +21,12 @@ type cluster struct {
 	// Ordered are workers that have yet to become nodes.
 	Ordered []string
 
-	// at are the nodes by number, and rows what each renders once it has read everything, as soon as both have been read from the rest.
-	read bool
-	at   [maxNodes]*plan.Node
-	rows [maxNodes]uint32
+	// at are the nodes by number, rows what each renders once it has read everything, and paths the most that one then
+	// has to a prefix, as soon as they have been read from the rest.
+	read  bool
+	at    [maxNodes]*plan.Node
+	rows  [maxNodes]uint32
+	paths uint64
 }
 
 func (m *model) cluster(s *state) *cluster { return m.clusters.get(s.cluster) }
@@ -42,6 +44,14 @@ func (m *model) read(c *cluster) {
 			r[j].Side, r[j].There = conf.Side(node, peer)
 		}
 		c.rows[i] = m.rows.of(r)
+	}
+	every := func(string) bool { return true }
+	net := conf.Network(every)
+	c.paths = 0
+	for _, n := range c.Nodes {
+		if most, _ := net.Held(n.Name, every); pods(&n) {
+			c.paths = max(c.paths, most.Paths)
+		}
 	}
 }
 

@@ -99,6 +99,7 @@ var exceptions = map[string]string{
 	"strayLabels":   "its gate is onceServed",
 	"putInRacks":    "each client counts for its rack already, so no session changes",
 	"writePeers":    "its gates are underMesh and mayStart",
+	"clearPaths":    "its gate is underMesh",
 	"clearForMesh":  "is deleteStrayPeerings, sooner",
 	"promote":       "its gates are mayStart, promoteFirst, othersCarry and scopedFor",
 	"reassign":      "its gates are underMesh, nowGate and needs",

@@ -215,6 +215,7 @@ var Mutations = []Mutation{
 	{"depth", "needs", "return 0", "how many others are enough for that", "probe: single to multi", ""},
 	{"scope time", "scopedFor", "return 0", "scoped peers rendered before other reflectors come", "", "what is rendered too early multiplies paths for seconds and cuts no node off; the scope itself is taken out above"},
 	{"scope", "scoped", "return layout.Peers", "Single's peers away from other cluster IDs", "probe: single to hierarchy", ""},
+	{"paths", "pathsGate", "return", "the mesh while paths multiply", "", "writePeers and clearPaths end it before: rollout's TestTheMeshStaysWhilePathsMultiply"},
 	{"narrow", "narrow", "v = opened(v)", "sessions that end, until the reflectors serve without", "", "disableMesh has waited for the same gate, and no edit in these small clusters leaves a BGPPeer too wide: rollout's TestGrowingTakesNoSessionBeforeTheNextIsUp"},
 	{"mesh off", "disableMesh", "v = opened(v)", "all of it, before the mesh goes", "probe: there, quickly", ""},
 	{"removal", "removeReflector", "v = opened(v)", "all of it, before a reflector goes", "probe: existing nodes, a cordon", ""},

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -106,7 +107,8 @@ func withSlot(n plan.Node, slot, id string) plan.Node {
 }
 
 // scoped are the BGPPeers of the layout. Single's select every reflector, whatever its slot. Beside reflectors with
-// other cluster IDs they must not: those would pass on each other's routes, and the paths multiply.
+// other cluster IDs, those that are there and those that are to come, they must not: all would pass on each other's
+// routes, and the paths multiply. So where any of Single's is there, it is scoped before the first of these comes.
 func (v *view) scoped(layout topology.Layout) []plan.Peer {
 	slots := func(kinds ...v1alpha1.TopologyType) bool {
 		return slices.ContainsFunc(v.current, func(n plan.Node) bool {
@@ -114,18 +116,32 @@ func (v *view) scoped(layout topology.Layout) []plan.Peer {
 		})
 	}
 	const multi, tiers = v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy
-	switch layout.Kind {
-	case v1alpha1.TopologySingle:
-		if slots(multi, tiers) {
-			return topology.Scoped(v.d.RoleLabel, v.session())
-		}
-	case multi, tiers:
-		if _, there := v.peer(topology.PeerClients); there && slots(v1alpha1.TopologySingle, v1alpha1.TopologyQuorum) {
-			return append(slices.Clone(layout.Peers), topology.Scoped(v.d.RoleLabel, v.session())...)
-		}
-	case v1alpha1.TopologyQuorum, v1alpha1.TopologyAuto: // the same cluster ID
+	comes, scoped := layout.Kind == multi || layout.Kind == tiers, topology.Scoped(v.d.RoleLabel, v.session())
+	there := filter(scoped, func(p plan.Peer) bool { _, ok := v.peer(p.Name); return ok })
+	unscoped := slices.ContainsFunc(there, func(p plan.Peer) bool { have, _ := v.peer(p.Name); return have.PeerSelector != p.PeerSelector })
+	switch {
+	case !comes && !slots(multi, tiers):
+	case layout.Kind == v1alpha1.TopologySingle:
+		return scoped
+	case unscoped, len(there) > 0 && comes && slots(v1alpha1.TopologySingle, v1alpha1.TopologyQuorum):
+		return append(slices.Clone(layout.Peers), scoped...)
 	}
 	return layout.Peers
+}
+
+// mostPaths is how many paths to a prefix a node may have: those of two topologies side by side.
+func (v *view) mostPaths() int { return 2 * cmp.Or(v.d.Topology.MaxPaths, 64) }
+
+// multiplied counts the paths that a node has to a prefix with the BGPPeers and roles as they are, where they are more than that, else 0.
+func (v *view) multiplied() (paths int) {
+	for _, c := range v.samples() {
+		most, _ := v.arrangement.now.Held(c.Name, everyNode)
+		paths = max(paths, int(min(most.Paths, 1<<30)))
+	}
+	if paths <= v.mostPaths() {
+		return 0
+	}
+	return paths
 }
 
 // slot is where a reflector belongs, and its cluster ID, in mode RouteReflector. Without an arrangement all have the same.

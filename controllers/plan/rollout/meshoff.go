@@ -35,6 +35,7 @@ func disableMesh(v *view) *Step {
 		g.wait("%d route reflectors, there are %d", v.total, len(filter(v.wanted, func(n plan.Node) bool { return usable(n) && v.inRole(n) })))
 	}
 	v.steadyGate(g)
+	v.pathsGate(g)
 	if !g.sessions() {
 		return g.step("AwaitSessions", stays)
 	}
@@ -55,6 +56,16 @@ func disableMesh(v *view) *Step {
 	s := do("DisableMesh", reason, plan.DisableMesh{Saved: saved, SavedAbsent: absent})
 	s.Watch = g.watch
 	return s
+}
+
+// pathsGate keeps the mesh while the BGPPeers and roles, as they are, multiply the paths: BIRD would hold them all.
+func (v *view) pathsGate(g *gate) {
+	if !v.arranged() {
+		return
+	}
+	if paths := v.multiplied(); paths > 0 {
+		g.wait("at most %d paths to each prefix: with the BGPPeers and roles as they are, a node has %d", v.mostPaths(), paths)
+	}
 }
 
 // steadyTime is how long reflectors must have been Ready again, and clients have had sessions again,

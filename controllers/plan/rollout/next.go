@@ -16,7 +16,7 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, connect, undoCordon, unsupportedCluster, awaitMesh, strayLabels, relabel, healRoles, putInRacks, writePeers, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
+		safetyNet, connect, undoCordon, unsupportedCluster, awaitMesh, strayLabels, relabel, healRoles, putInRacks, writePeers, clearPaths, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
 		narrow, deleteStrayPeers, clearRacks, substitute, awaitReports, awaitNodes, deleteEmptied,
 	}
 	meshRules = []rule{

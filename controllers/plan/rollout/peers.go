@@ -41,8 +41,9 @@ func (v *view) peerWrites() (add, change *Step) {
 		case !ok:
 		case fits(have, want):
 			continue
-		case v.arranged(): // what only ends sessions is left to narrow
+		case v.arranged(): // what only ends sessions is left to narrow, unless the mesh must not go while they last
 			now, useful, restarts = v.widen(have, want)
+			restarts = restarts || !useful && v.BGP.MeshOn() && (isSingles(want) || v.multiplied() > 0)
 		default:
 			restarts = !onlyAdds(have, want) && (!sameOptions(have, want) || v.effect(want) != simulate.Change{})
 		}
@@ -57,6 +58,11 @@ func (v *view) peerWrites() (add, change *Step) {
 	}
 	v.renewStrays(change)
 	return add, change
+}
+
+// isSingles: the BGPPeer is one of Single's.
+func isSingles(p plan.Peer) bool {
+	return p.Name == topology.PeerClients || p.Name == topology.PeerReflectors
 }
 
 // announcement says what the first in-place reflector will cost, before it does.
@@ -149,6 +155,23 @@ func deleteStrayPeers(v *view) *Step {
 		return do("DeletePeers", reason, plan.DeletePeer{Name: p.Name})
 	}
 	return nil
+}
+
+// clearPaths removes BGPPeers of ours that the plan does not have while the paths multiply, and the mesh must not go.
+func clearPaths(v *view) *Step {
+	if !v.arranged() || !v.BGP.MeshOn() || v.multiplied() == 0 {
+		return nil
+	}
+	s := do("DeletePeers", fmt.Sprintf("with BGPPeers that are ours and no longer needed a node has more than %d paths to each prefix", v.mostPaths()))
+	for _, p := range v.Peers {
+		if v.isStray(p) {
+			s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
+		}
+	}
+	if len(s.Actions) == 0 {
+		return nil
+	}
+	return v.underMesh(s)
 }
 
 // clearForMesh lets nothing hold up deleteStrayPeerings while the mesh is on: two

@@ -52,7 +52,7 @@ func (w *world) violation() string {
 	if v := w.underserved(); v != "" {
 		return v
 	}
-	if v := w.atOdds(); v != "" {
+	if v := cmp.Or(w.atOdds(), w.multiplied()); v != "" {
 		return v
 	}
 	if w.cleared > 1 {

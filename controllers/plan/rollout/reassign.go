@@ -265,9 +265,11 @@ func (v *view) scopedFor() time.Duration {
 	if !v.arranged() || v.arrangement.Kind == v1alpha1.TopologySingle {
 		return 0
 	}
-	have, ok := v.peer(topology.PeerClients)
-	if !ok || v.starting() {
-		return 0
+	var written time.Time
+	for _, name := range []string{topology.PeerClients, topology.PeerReflectors} {
+		if have, ok := v.peer(name); ok {
+			written = latest(written, have.Written, v.ClockSet)
+		}
 	}
-	return latest(have.Written, v.ClockSet).Add(v.quiet).Sub(v.now)
+	return written.Add(v.quiet).Sub(v.now)
 }

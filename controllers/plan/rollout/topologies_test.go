@@ -309,3 +309,100 @@ func BenchmarkNext(b *testing.B) {
 		}
 	}
 }
+
+// The reflectors are lost, or have yet to come, and another topology is wanted: what is left of Single, or put back by a person, selects
+// reflectors that are yet to come. Neither the roles nor the mesh's end may make the paths multiply.
+func TestBGPPeersOfSingleNeverMeetAnotherTopology(t *testing.T) {
+	t.Parallel()
+	lost := func(w *world) {
+		for _, r := range w.reflectors() {
+			w.dropWorker(r.WorkerID)
+		}
+		w.runUnchecked(120)
+	}
+	for name, before := range map[string]func(*world){
+		"before the first reflector": func(w *world) {
+			w.d.Mode = v1alpha1.ModeFullMesh
+			w.runUnchecked(900)
+			w.d.Mode = v1alpha1.ModeRouteReflector
+			w.runUnchecked(4)
+		},
+		"once all reflectors are lost":         lost,
+		"one of the two BGPPeers is deleted":   func(w *world) { lost(w); delete(w.peers, topology.PeerClients); w.changed() },
+		"a former label, and the mesh by hand": func(w *world) { w.relabel("rrpool.io/other"); disturbances["mesh switched on"](w, 0); lost(w) },
+	} {
+		for _, kind := range []v1alpha1.TopologyType{v1alpha1.TopologyHierarchy, v1alpha1.TopologyMultiCluster} {
+			t.Run(name+", "+string(kind), func(t *testing.T) {
+				t.Parallel()
+				w := arrangedAs(t, newWorld(1, 8, 2), v1alpha1.TopologySingle, 2, 4)
+				before(w)
+				require.Empty(t, w.want(kind, 2, 4))
+				for range 1500 {
+					w.runUnchecked(1)
+					require.Empty(t, w.multiplied()+w.atOdds(), w.story())
+				}
+				w.arrived(t)
+			})
+		}
+	}
+}
+
+// BGPPeers of ours that select too many, by a person's hand, keep the mesh until they are put right.
+func TestTheMeshStaysWhilePathsMultiply(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*world){
+		"those of Single are back": func(w *world) {
+			for _, p := range topology.Single(label, topology.Session{}) {
+				p.Written = w.now.Add(-time.Hour)
+				w.peers[p.Name] = p
+			}
+		},
+		"the spines' select all reflectors": func(w *world) {
+			p := w.peers[topology.PeerSpines]
+			p.NodeSelector, p.PeerSelector = "has("+label+")", "has("+label+")"
+			w.peers[p.Name] = p
+		},
+		"one that is not wanted selects all reflectors": func(w *world) {
+			p := w.peers[topology.PeerSpines]
+			p.Name, p.NodeSelector, p.PeerSelector = topology.PeerQuorumReflectors, "has("+label+")", "has("+label+")"
+			w.peers[p.Name] = p
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := arrangedAs(t, newWorld(1, 12, 3), v1alpha1.TopologyHierarchy, 2, 15)
+			disturbances["mesh switched on"](w, 0)
+			edit(w)
+			w.changed()
+			require.NotEmpty(t, w.multiplied(), "the control")
+			for range 1500 {
+				w.tick()
+				w.manage(-1)
+				require.True(t, w.bgp.MeshOn() || w.multiplied() == "", w.story())
+			}
+			require.False(t, w.bgp.MeshOn(), w.story())
+		})
+	}
+}
+
+// A reflector that takes another's place has its cluster ID also while both are there: two of a slot pass on nothing to each other.
+func TestASubstituteHasTheClusterIDOfItsSlot(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []v1alpha1.TopologyType{v1alpha1.TopologyHierarchy, v1alpha1.TopologyMultiCluster} {
+		w := arrangedAs(t, newWorld(1, 8, 2), kind, 2, 4)
+		ids := map[string]string{}
+		for _, r := range w.reflectors() {
+			ids[r.Slot] = r.ClusterID
+		}
+		disturbances["workers outdated"](w, 0)
+		for range 3600 {
+			w.tick()
+			w.deploy()
+			w.manage(-1)
+			for _, r := range w.reflectors() {
+				require.Equal(t, ids[r.Slot], r.ClusterID, "%s in slot %s\n%s", r.Name, r.Slot, w.story())
+			}
+		}
+		w.arrived(t)
+	}
+}

@@ -35,6 +35,8 @@ type world struct {
 	// model follows these; outdated: it has not been told of a change yet.
 	model    *simulate.Model
 	outdated bool
+	// counted: the paths that come of what the datastore says have been counted.
+	counted bool
 
 	watches map[string]plan.StatusRequest
 	reports map[string]*plan.Status
@@ -198,7 +200,7 @@ func (w *world) setAlive(alive bool, machines ...*machine) {
 }
 
 // changed lets every node render anew, each after a delay of its own.
-func (w *world) changed() { w.outdated, w.nextLook = true, w.now }
+func (w *world) changed() { w.outdated, w.counted, w.nextLook = true, false, w.now }
 
 func (w *world) random(seconds int) time.Duration {
 	return time.Duration(w.rnd.IntN(seconds+1)) * time.Second
@@ -411,6 +413,24 @@ func (w *world) atOdds() string {
 		}
 		if p.PeerSelector == "has("+w.d.RoleLabel+")" && w.hasTiers() {
 			return fmt.Sprintf("4: BGPPeer %s selects reflectors of another topology", name)
+		}
+	}
+	return ""
+}
+
+// multiplied: the paths of a node to a prefix are at most those of two topologies side by side, however nodes and BGPPeers
+// come together. It goes by what the datastore says, with every node up, whether the mesh is on or off.
+func (w *world) multiplied() string {
+	if w.counted {
+		return ""
+	}
+	w.counted = true
+	c := w.cluster()
+	every := func(string) bool { return true }
+	net, limit := simulate.NewConfiguration(w.d.RoleLabel, c.Nodes, c.BGP, c.Peers).Network(every), uint64(2*max(w.d.Topology.MaxPaths, 64)+1)
+	for _, m := range w.clients() {
+		if most, all := net.Held(m.Name, every); most.Paths > limit {
+			return fmt.Sprintf("5: %s has %d paths to a prefix, and %d in all", m.Name, most.Paths, all.Paths)
 		}
 	}
 	return ""

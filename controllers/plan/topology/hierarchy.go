@@ -57,7 +57,7 @@ func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones [
 	t := newTiers(spec, clients, zones, len(zones)*perZone)
 	l := Layout{Kind: v1alpha1.TopologyHierarchy, Slots: t.slots(spec)}
 	l.spread(t, zones, reflectors, perZone, l.fillSlots(reflectors))
-	l.number(spec.ClusterID, firstRackID, firstSlotID, reflectors)
+	l.number(spec, firstRackID, firstSlotID, reflectors)
 	settled := l.settled(reflectors)
 	serving := slices.DeleteFunc(slices.Clone(t.racks), func(rack string) bool {
 		return !slices.ContainsFunc(l.Slots, func(s Slot) bool { return s.Group == rack && settled[s.Name].Name != "" })

@@ -56,10 +56,12 @@ func number(id string) uint32 {
 }
 
 // number gives each rack a cluster ID, or in a MultiCluster each slot, of the places
-// between from and to. It keeps the one that most of its reflectors have. New ones are above the
+// between from and to. It keeps the one that most of its reflectors have, also those that are about to leave: beside
+// one with another ID they would pass on each other's routes. New ones are above the
 // lowest that is kept: the rack that was there first stays the lowest, see arrangeTiers.
-func (l *Layout) number(first string, from, to int, reflectors []plan.Node) {
-	now, taken := l.places(first, from, to, reflectors)
+func (l *Layout) number(spec Spec, from, to int, reflectors []plan.Node) {
+	first := spec.ClusterID
+	now, taken := l.places(spec, from, to, reflectors)
 	place, lowest := map[string]int{}, to
 	for _, s := range l.Slots {
 		for _, at := range mostFrequent(now[s.owner()]) {
@@ -89,7 +91,8 @@ func (s Slot) owner() string { return cmp.Or(s.Group, s.Name) }
 
 // places are those that the reflectors of each owner have now, and those that are taken:
 // by reflectors that are not in their slot yet, unless a settled one has the same.
-func (l *Layout) places(first string, from, to int, reflectors []plan.Node) (now map[string][]int, taken map[int]bool) {
+func (l *Layout) places(spec Spec, from, to int, reflectors []plan.Node) (now map[string][]int, taken map[int]bool) {
+	first := spec.ClusterID
 	now, taken = map[string][]int{}, map[int]bool{}
 	settled := l.settled(reflectors)
 	for _, n := range reflectors {
@@ -98,9 +101,12 @@ func (l *Layout) places(first string, from, to int, reflectors []plan.Node) (now
 		}
 	}
 	for _, s := range l.Slots {
-		if at := placeOf(first, settled[s.Name].ClusterID); !s.Spine && at >= from && at < to {
+		id := cmp.Or(settled[s.Name].ClusterID, spec.IDs[s.Name])
+		if at := placeOf(first, id); !s.Spine && at >= from && at < to {
 			now[s.owner()] = append(now[s.owner()], at)
-			delete(taken, at)
+			if id == settled[s.Name].ClusterID {
+				delete(taken, at)
+			}
 		}
 	}
 	return now, taken

@@ -38,6 +38,8 @@ type Spec struct {
 	// now, and Racks those that have reflectors now; see Standing. Without them the same
 	// clients give the same layout, but it may change where a rack fills up or empties.
 	Open, Racks []string
+	// IDs are the cluster IDs that slots have now, by the slot: of the reflector that has been in it for longest.
+	IDs map[string]string
 }
 
 // Read gives the Spec of what an object says, complete also where that has no defaults.
@@ -236,7 +238,7 @@ func (l *Layout) sortPeers() {
 // Standing adds to a spec what the cluster itself remembers: which group is open, and which racks have reflectors.
 // That keeps a layout still at the edge, where one client more or less fills or empties a rack.
 func (s Spec) Standing(nodes []plan.Node, peers []plan.Peer) Spec {
-	s.Open, s.Racks = nil, nil
+	s.Open, s.Racks, s.IDs = nil, nil, map[string]string{}
 	for _, p := range peers {
 		prefix, _, found := strings.Cut(p.Name, ".")
 		grouped := found && slices.Contains([]string{PeerQuorum, PeerMulti, PeerRack}, prefix)
@@ -247,6 +249,11 @@ func (s Spec) Standing(nodes []plan.Node, peers []plan.Peer) Spec {
 	for _, n := range nodes {
 		if rack := slotPlace(SlotRack, n.Slot); n.RoleLabel && isRack(rack) && !slices.Contains(s.Racks, rack) {
 			s.Racks = append(s.Racks, rack)
+		}
+	}
+	for _, n := range slices.SortedFunc(slices.Values(nodes), longestInRole) {
+		if _, known := s.IDs[n.Slot]; !known && n.RoleLabel && n.HoldsRole() && n.ClusterID != "" {
+			s.IDs[n.Slot] = n.ClusterID
 		}
 	}
 	slices.SortFunc(s.Racks, natural)

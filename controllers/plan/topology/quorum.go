@@ -137,7 +137,7 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 	l.fillByZone(reflectors, zones)
 	reflector, name := startsWith(spec.RoleLabel, prefixes[spec.Kind]), PeerQuorumReflectors
 	if spec.Kind == v1alpha1.TopologyMultiCluster {
-		l.number(spec.ClusterID, firstSlotID, endOfIDs, reflectors)
+		l.number(spec, firstSlotID, endOfIDs, reflectors)
 		name = PeerMultiReflectors
 	}
 	l.Peers = append(l.Peers, peer(name, reflector, reflector, s))
