@@ -89,13 +89,43 @@ func mesh(f facts) *Result {
 	case bgp.Saved != nil || bgp.SavedAbsent:
 		return fine("the node-to-node mesh is off, by rrpool, which has kept how it was")
 	}
-	off := warn("the node-to-node mesh is off, and not by rrpool: routes depend on the BGPPeers that are there")
+	source, carried := rollout.Carried(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel)
+	off, step := warn("the node-to-node mesh is off, and not by rrpool: %s", carried), f.snapshot.Step
+	switch {
+	case step.Problem != nil && step.Problem.Reason == "RoutesFromRouters":
+		return refusal(*step.Problem)
+	case source == simulate.SourceRouters:
+		return off.do("leave it off: nothing is changed there")
+	case f.snapshot.Cluster.Routes.Useless():
+		return note("the node-to-node mesh is off, and not by rrpool; no pod needs it, as Felix programs the routes")
+	case source == simulate.SourceNone && step.Problem == nil && step.Name == "AwaitMesh":
+		off = fail("%s", off.Message)
+		off.reason(step.Name)
+	case f.mixed():
+		return off.do("leave it off: with more than one AS number rrpool cannot help")
+	}
 	if f.inEtcd() {
-		return off.do(`switch it on before the migration: calicoctl patch bgpconfiguration default --patch '{"spec":{"nodeToNodeMeshEnabled":true}}'`)
+		return off.do(`switch it on before anything else: calicoctl patch bgpconfiguration default --patch '{"spec":{"nodeToNodeMeshEnabled":true}}'`)
 	}
 	return off.
-		do("switch it on before the migration: kubectl patch bgpconfigurations.%s default --type=merge -p '{\"spec\":{\"nodeToNodeMeshEnabled\":true}}'",
+		do("switch it on before anything else: kubectl patch bgpconfigurations.%s default --type=merge -p '{\"spec\":{\"nodeToNodeMeshEnabled\":true}}'",
 			strings.Split(f.snapshot.Cluster.CalicoAPI, "/")[0])
+}
+
+// mixed: nodes have different AS numbers.
+func (f facts) mixed() bool {
+	as := func(n plan.Node) uint32 { return cmp.Or(n.ASN, f.snapshot.Cluster.BGP.ASN) }
+	all := clients(f)
+	return slices.ContainsFunc(all, func(n plan.Node) bool { return as(n) != as(all[0]) })
+}
+
+// meshOff is what to know before anything is removed that is not rrpool's.
+func (f facts) meshOff() []string {
+	if f.snapshot.Cluster.BGP.MeshOn() {
+		return nil
+	}
+	_, carried := rollout.Carried(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel)
+	return []string{"the node-to-node mesh is off, and " + carried + ": remove none of them while that is so"}
 }
 
 func speaking(f facts) *Result {
@@ -157,32 +187,35 @@ func asNumbers(f facts) *Result {
 	case 1:
 		return fine("all nodes have one AS number")
 	}
-	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).see("MixedASNumbers")
+	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).also(f.meshOff()...).see("MixedASNumbers")
 }
 
 // reflectors that rrpool did not make.
 func reflectors(f facts) *Result {
 	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() }); len(foreign) > 0 {
-		return fail("route reflectors that rrpool did not make: %s", plan.Few(foreign)).see("ForeignReflector")
+		return fail("route reflectors that rrpool did not make: %s", plan.Few(foreign)).also(f.meshOff()...).see("ForeignReflector")
 	}
 	return fine("no node is a route reflector but by rrpool")
 }
 
 // peers that are not rrpool's: to routers they are fine, between nodes they are not.
 func peers(f facts) *Result {
-	var inside, outside []string
+	var inside, outside, idle []string
 	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
 		case p.Owned, p.Peering != "":
 		case rollout.InCluster(p, f.snapshot.Cluster.Nodes):
 			inside = append(inside, p.Name)
+			if why := rollout.Idle(p, f.snapshot.Cluster.Nodes, f.object.Spec.BGP.NodeLabel); why != "" {
+				idle = append(idle, p.Name+" makes no sessions now: "+why)
+			}
 		default:
 			outside = append(outside, p.Name)
 		}
 	}
 	switch {
 	case len(inside) > 0:
-		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(inside)).see("ForeignInClusterPeer")
+		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(inside)).also(idle...).also(f.meshOff()...).see("ForeignInClusterPeer")
 	case len(outside) > 0:
 		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", plan.Few(outside))
 	}
@@ -292,12 +325,12 @@ func routes(f facts) *Result {
 	switch {
 	case len(r.Pools) == 0:
 		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
-	case len(disputed) > 0 && r.Useless() && f.snapshot.Cluster.BGP.MeshOn():
+	case len(disputed) > 0 && r.Useless() && !f.begun():
 		return fail("neither Felix nor BIRD programs the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).see("NoRoutesOverBGP")
 	case len(disputed) > 0:
 		return warn("both or neither of Felix and BIRD program the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).
 			do("let programClusterRoutes of FelixConfiguration default and of BGPConfiguration default complement each other")
-	case r.Useless() && f.snapshot.Cluster.BGP.MeshOn():
+	case r.Useless() && !f.begun():
 		return fail("Felix programs the routes to all pods, not BGP: route reflectors would change nothing for them").also(felix...).see("NoRoutesOverBGP")
 	case r.Useless():
 		return warn("Felix programs the routes to all pods, not BGP: the route reflectors change nothing for them").also(felix...).
@@ -307,6 +340,11 @@ func routes(f facts) *Result {
 			also(felix...).also(bird...).do("nothing, if you know that")
 	}
 	return fine("BGP carries the routes to pods").also(bird...)
+}
+
+// begun: the cluster is on route reflectors of rrpool, or on the way.
+func (f facts) begun() bool {
+	return f.snapshot.Cluster.BGP.Saved != nil || len(f.nodes(plan.Node.HoldsRole)) > 0
 }
 
 // programmed are the pools whose routes BIRD alone programs, Felix alone, and both or neither.

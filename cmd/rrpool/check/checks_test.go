@@ -198,6 +198,11 @@ func TestTheIdsOfChecks(t *testing.T) {
 	}
 }
 
+// meshless switches the mesh off, with these BGPPeers in its place.
+func meshless(peers ...plan.Peer) func(*facts) {
+	return func(f *facts) { f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.Peers = new(bool), peers }
+}
+
 func TestCalico(t *testing.T) {
 	problem := func(reason string) func(*facts) {
 		return func(f *facts) {
@@ -221,7 +226,7 @@ func TestCalico(t *testing.T) {
 		}, want: Error, says: `its DATASTORE_TYPE is "kubernetes", rrpool's is "etcdv3"`},
 		"the mesh is off in etcd": {id: "mesh", edit: func(f *facts) {
 			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.CalicoAPI = new(bool), "etcdv3"
-		}, want: Warning, says: "not by rrpool"},
+		}, want: Error, says: "calicoctl patch"},
 		"nodes that cannot be joined":        {id: "decision", edit: problem("NodesNotJoined"), want: Error, page: "runbook/conditions.md#nodesnotjoined"},
 		"a datastore that objects prove":     {id: "datastore", edit: func(f *facts) { f.calicoNode.found = false }, want: OK, says: "Kubernetes datastore"},
 		"a datastore that nothing proves":    {id: "datastore", edit: func(f *facts) { f.calicoNode.found, f.information.found = false, false }, want: Warning, says: "could not be checked"},
@@ -233,7 +238,26 @@ func TestCalico(t *testing.T) {
 		"a node without BGP":                 {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
 		"no nodes":                           {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nil }, want: Error, says: "no nodes"},
 		"no reports":                         {id: "node-status", edit: problem("NodeStatusCRDMissing"), want: Error, page: "runbook/conditions.md#nodestatuscrdmissing"},
-		"the mesh is off, and not by rrpool": {id: "mesh", edit: func(f *facts) { f.snapshot.Cluster.BGP.Mesh.Enabled = new(bool) }, want: Warning, says: "not by rrpool"},
+		"the mesh is off, and not by rrpool": {id: "mesh", edit: meshless(), want: Error, says: "not by rrpool: no BGPPeer gives nodes a session", page: "runbook/conditions.md#awaitmesh"},
+		"and nothing would be done":          {id: "decision", edit: meshless(), want: Note, says: "the manager would wait: AwaitMesh"},
+		"routers outside bring routes":       {id: "mesh", edit: meshless(plan.Peer{Name: "tor", PeerIP: "192.0.2.1"}), want: Error, says: "leave it as it is", page: "runbook/conditions.md#routesfromrouters"},
+		"and the AS numbers differ": {id: "mesh", edit: func(f *facts) {
+			meshless(plan.Peer{Name: "tor", PeerIP: "192.0.2.1"})(f)
+			f.snapshot.Cluster.Nodes[0].ASN = 65001
+		}, want: Warning, says: "leave it off"},
+		"and reflectors by hand, in etcd": {id: "mesh", edit: func(f *facts) {
+			meshless(plan.Peer{Name: "p", PeerSelector: "all()"})(f)
+			f.snapshot.Cluster.Nodes[0].ClusterID, f.snapshot.Cluster.CalicoAPI = "1.0.0.1", "etcdv3"
+		}, want: Warning, says: "calicoctl patch"},
+		"reflectors by hand with the mesh off": {id: "reflectors", edit: func(f *facts) {
+			meshless(plan.Peer{Name: "p", PeerSelector: "all()"})(f)
+			f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1"
+		}, want: Error, says: "route reflectors among them: remove none of them while that is so"},
+		"a mesh that no pod needs": {id: "mesh", edit: func(f *facts) {
+			meshless()(f)
+			f.snapshot.Cluster.Routes.Pools = []plan.PoolRoutes{{Felix: true}}
+		}, want: Note, says: "no pod needs it"},
+		"a peer whose selector no node has": {id: "peers", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerSelector: "has(x)"}} }, want: Error, says: "p makes no sessions now: no node is selected by its peerSelector has(x)"},
 		"the mesh is off by us": {id: "mesh", edit: func(f *facts) {
 			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.SavedAbsent = new(bool), true
 		}, want: OK, says: "by rrpool"},

@@ -140,7 +140,7 @@ func object(f facts) *Result {
 }
 
 // explained are refusals of the manager that another check explains.
-var explained = []string{"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "ForeignReflector", "ForeignInClusterPeer", "TooFewNodes", "NoRoutesOverBGP", "RoutesUnknown"}
+var explained = []string{"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "ForeignReflector", "ForeignInClusterPeer", "TooFewNodes", "NoRoutesOverBGP", "RoutesUnknown", "RoutesFromRouters"}
 
 // decision is what the manager would do next, or why it would not.
 func decision(f facts) *Result {
@@ -148,6 +148,8 @@ func decision(f facts) *Result {
 	switch {
 	case step.Problem == nil && step.Name == rollout.Steady:
 		return fine("the manager would change nothing: %s", step.Reason)
+	case step.Problem == nil && len(step.Actions) == 0 && len(step.WaitingFor) > 0:
+		return note("the manager would wait: %s: %s", step.Name, step.Reason).also(plan.Few(step.WaitingFor))
 	case step.Problem == nil:
 		return fine("the next step would be %s: %s", step.Name, step.Reason)
 	case slices.Contains(explained, step.Problem.Reason):

@@ -121,7 +121,7 @@ func (f facts) unavailable(p plan.Problem) *Result {
 	case p.Reason == "CloudUnavailable" && f.object.Spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
 		return unseen("whether IBM Cloud answers", p.Message).reason(p.Reason).
 			do("private endpoints can be reached from IBM's network only: run this in the cluster's network")
-	case p.Reason == "CloudRateLimited", p.Reason == pool.ReasonPoolProblem:
+	case f.snapshot.Stops() == nil:
 		return warn("%s: %s", p.Reason, p.Message).see(p.Reason)
 	}
 	return refusal(p)

@@ -71,7 +71,8 @@ func newEnvironment(in Input) *environment {
 	}
 	object.Spec.Provider.Type, object.Spec.Provider.IKS.ClusterID = in.Provider, cmp.Or(id, "model")
 	scope := plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
-	cluster := in.Cluster // without the BGPPeers of ClusterPeerings: another controller takes them from nodes that are to leave
+	cluster := in.Cluster // all of it but for what compare says instead, and the BGPPeers of ClusterPeerings: another controller moves those
+	cluster.Routes.Unknown = ""
 	cluster.Peers = slices.DeleteFunc(slices.Clone(cluster.Peers), func(p plan.Peer) bool { return p.Peering != "" })
 	e := &environment{
 		model: simulate.New(cluster, scope, in.Now), since: in.Now, object: object, poolName: object.Spec.Provider.IKS.PoolName,
@@ -269,6 +270,9 @@ func (e *environment) shape() Shape {
 		}
 	}
 	out.Topology = strings.Join(sets.List(kinds), " and ")
+	if !out.MeshOn && out.Reflectors == 0 {
+		out.Elsewhere, _ = rollout.Carried(e.model.Observe(), e.object.Spec.BGP.NodeLabel)
+	}
 	return out
 }
 

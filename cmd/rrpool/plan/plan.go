@@ -100,9 +100,17 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	if err := s.Print("plan", f.output, p, p.print); err != nil {
 		return err
 	}
+	return p.Verdict()
+}
+
+// Verdict is what the command ends with: nil where there is nothing to do, and an error that is no code where the manager
+// would stop.
+func (p *Plan) Verdict() error {
 	switch {
 	case p.Problem != nil:
 		return errors.New(p.Problem.Reason + ": " + p.Problem.Message)
+	case p.First != "" && p.in.Stops() != nil:
+		return errors.New(p.First)
 	case p.Changes:
 		return iostreams.ExitError(2)
 	}

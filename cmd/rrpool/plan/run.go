@@ -12,6 +12,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
@@ -39,8 +40,9 @@ func (in Input) paused() bool {
 func Run(ctx context.Context, in Input) (*Plan, error) {
 	e := newEnvironment(in)
 	e.plan.Before = e.shape()
-	e.plan.LostAlready = e.unreached()
-	e.cut.Insert(e.plan.LostAlready...)
+	lost := e.unreached()
+	e.cut.Insert(lost...)
+	e.plan.LostAlready = e.modelled(lost)
 	for e.plan.Problem == nil && !e.plan.Settled && !in.paused() {
 		if err := e.reconcile(ctx); err != nil {
 			return nil, err
@@ -48,6 +50,17 @@ func Run(ctx context.Context, in Input) (*Plan, error) {
 	}
 	e.plan.After = e.shape()
 	return e.plan, nil
+}
+
+// modelled leaves out the nodes of which the model cannot say that they are not reached: their routes come from routers
+// outside, or from Felix.
+func (e *environment) modelled(nodes []string) []string {
+	seen := e.plan.in.Cluster
+	if seen.Routes.Useless() || seen.Routes.Unknown != "" {
+		return nil
+	}
+	sources := simulate.Sources(e.object.Spec.BGP.NodeLabel, seen)
+	return slices.DeleteFunc(nodes, func(node string) bool { return sources[node] == simulate.SourceRouters })
 }
 
 // Page is where to read about the reason of a plan's problem.

@@ -1,11 +1,14 @@
 package plan
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -95,6 +98,143 @@ func TestEveryPlanEnds(t *testing.T) {
 		require.True(t, back.After.MeshOn)
 		require.Zero(t, back.After.Reflectors)
 	})
+}
+
+// fill sets every field of what is observed, and of what is in it, those that come later too.
+func fill(t *testing.T, v reflect.Value, n *int) {
+	t.Helper()
+	*n++
+	number := byte(*n) //nolint:gosec // G115: different is enough
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(cli.Now.Add(-time.Duration(*n) * time.Second)))
+		return
+	case netip.Addr:
+		v.Set(reflect.ValueOf(netip.AddrFrom4([4]byte{10, 0, 0, number})))
+		return
+	case netip.Prefix:
+		v.Set(reflect.ValueOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, number, 0}), 24)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), n)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), n)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(t, v.Index(0), n)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(t, key, n)
+		fill(t, value, n)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString(fmt.Sprint("text-", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(number))
+	default:
+		require.Fail(t, "fields of this kind are not filled: "+v.Type().String())
+	}
+}
+
+// The model of a plan begins as what was observed. What the manager decides by and the model does not have would make a
+// plan that the manager does not follow: so these are all exceptions, each with its reason.
+func TestAPlanBeginsWithAllThatWasObserved(t *testing.T) {
+	var seen plan.Cluster
+	n := 0
+	fill(t, reflect.ValueOf(&seen).Elem(), &n)
+	seen.Peers[0].Peering = ""
+	want := seen
+	want.Peers = slices.Clone(seen.Peers)
+	of := seen.Peers[0]
+	of.Name, of.Peering = "of a ClusterPeering", "b"
+	seen.Peers = append(seen.Peers, of) // another controller moves it
+	want.Routes.Unknown = ""            // the manager may see what this user may not: Assumes says it
+	want.Statuses = nil                 // all sessions that are configured count as Established: Assumes says where they are not
+
+	e := newEnvironment(Input{&snapshot.Snapshot{Object: crd.Default(), Scope: pool.Scope{Provider: v1alpha1.ProviderExistingNodes, Cluster: seen}}, cli.Now})
+	got, err := e.Observe(t.Context(), plan.Scope{})
+	require.NoError(t, err)
+	got.Statuses = nil
+	require.Equal(t, want, got)
+}
+
+// What is not known is never shown as right.
+func TestAPlanSaysWhatItAssumes(t *testing.T) {
+	unknown := func(in Input) Input {
+		in.Name, in.Cluster.Routes.Unknown = "prod", "ippools: forbidden"
+		in.Step.Problem = &plan.Problem{Reason: "RoutesUnknown"}
+		return in
+	}
+	for name, c := range map[string]struct {
+		in   Input
+		says string
+		code error
+	}{
+		"who programs routes": {unknown(input(6, 3, v1alpha1.ProviderIKS)), "‼ whether BGP carries the routes to pods is not known: ippools: forbidden; the steps below", iostreams.ExitError(2)},
+		"no provider": {func() Input {
+			in := input(6, 3, v1alpha1.ProviderIKS)
+			in.Name, in.ProviderProblem = "prod", &plan.Problem{Reason: "CredentialsMissing", Message: "store one"}
+			return in
+		}(), "‼ First: CredentialsMissing: store one", errors.New("CredentialsMissing: store one")},
+		"a provider that is busy": {func() Input {
+			in := input(6, 3, v1alpha1.ProviderIKS)
+			in.Name, in.ProviderProblem = "prod", &plan.Problem{Reason: "CloudRateLimited", Message: "wait"}
+			return in
+		}(), "‼ First: CloudRateLimited: wait", iostreams.ExitError(2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			p := planOf(t, c.in)
+			Show(cli.Defaults(iostreams.Streams{Out: &out}), p)
+			require.True(t, p.Settled, "the steps are shown")
+			require.Contains(t, out.String(), c.says)
+			require.NotContains(t, out.String(), "√")
+			require.Equal(t, c.code, p.Verdict())
+		})
+	}
+}
+
+// Where the mesh is off and was so before, a plan claims no outage that it cannot see.
+func TestAPlanClaimsNoOutageThatItCannotSee(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit  func(*plan.Cluster)
+		lost  int
+		shows string
+	}{
+		"routers outside": {func(c *plan.Cluster) { c.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001}} }, 0, "routers outside, 6 nodes"},
+		"routers of some": {func(c *plan.Cluster) {
+			c.Peers = []plan.Peer{{Name: "tor", Node: c.Nodes[0].Name, PeerIP: "192.0.2.1"}}
+		}, 5, "routers outside, 6 nodes"},
+		"Felix":     {func(c *plan.Cluster) { c.Routes.Pools = []plan.PoolRoutes{{CIDR: "10.0.0.0/8", Felix: true}} }, 0, "no mesh, 6 nodes"},
+		"not known": {func(c *plan.Cluster) { c.Routes.Unknown = "forbidden" }, 0, "no mesh, 6 nodes"},
+		"nothing":   {func(*plan.Cluster) {}, 6, "no mesh, 6 nodes"},
+		"reflectors made by hand": {func(c *plan.Cluster) {
+			c.Nodes[0].ClusterID = "1.0.0.1"
+			c.Peers = []plan.Peer{{Name: "p", PeerIP: c.Nodes[0].Addresses[0].String()}}
+		}, 0, "other reflectors, 6 nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(6, 3, v1alpha1.ProviderExistingNodes)
+			off := false
+			in.Cluster.BGP.Mesh.Enabled = &off
+			c.edit(&in.Cluster)
+			p := planOf(t, in)
+			require.Len(t, p.LostAlready, c.lost)
+			require.NotNil(t, p.Problem)
+			require.Empty(t, p.writes())
+			require.Equal(t, c.shows, p.Before.routes())
+		})
+	}
 }
 
 // Without staged promotion, the plan names the nodes that lose packets.
@@ -412,7 +552,8 @@ func TestARealApiserver(t *testing.T) {
 	require.Equal(t, 2, got.Code)
 	require.NotContains(t, got.Out, "has no RouteReflectorPool")
 	got = cli.Ask(t, New, append(args, "-f", cli.PoolFile(t, "{provider: {type: IKS}}"))...)
-	require.Equal(t, 2, got.Code)
+	require.Equal(t, 1, got.Code, "as check does")
+	cli.RequireSentence(t, got.Err, "ClusterIDUnknown")
 	require.Contains(t, got.Out, "‼ First: ClusterIDUnknown")
 	require.Contains(t, got.Out, "Next: rrpool check")
 

@@ -16,6 +16,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
@@ -95,6 +96,8 @@ type Shape struct {
 	Nodes      int    `json:"nodes"`
 	Reflectors int    `json:"reflectors"`
 	Topology   string `json:"topology,omitempty"`
+	// Elsewhere is where routes come from where that is neither the mesh nor reflectors of rrpool, as far as BGPPeers show.
+	Elsewhere simulate.Source `json:"routesFrom,omitempty"`
 	// Zones of the pool, with their number of nodes in it.
 	Zones map[string]int `json:"poolNodes"`
 	// Sessions are all BGP sessions between nodes; the others those of one such node.
@@ -138,7 +141,8 @@ func subject(in Input) string {
 	return fmt.Sprintf("%s: %s, %s", where, to, on)
 }
 
-// compare says what the manager would do now, and whether the model differs from the cluster in its sessions.
+// compare says what the manager would do now, and whether the model differs from the cluster in its sessions, or in what
+// is not known of the cluster.
 func (p *Plan) compare() {
 	step, down := p.in.Step, 0
 	p.Now = &p.in.Status.Step
@@ -148,6 +152,8 @@ func (p *Plan) compare() {
 		}
 	}
 	switch {
+	case step.Problem != nil && p.in.Cluster.Routes.Unknown != "":
+		p.Assumes = "whether BGP carries the routes to pods is not known: " + p.in.Cluster.Routes.Unknown + "; the steps below take it that it does, and the manager refuses where it does not"
 	case down > 0:
 		p.Assumes = iostreams.Number(down, "session") + " with route reflectors are not Established now, and the steps below take all that are configured for Established"
 	case step.Urgent || step.Problem == nil && len(p.Steps) == 0 && step.Name != rollout.Steady:
@@ -239,7 +245,7 @@ func (p *Plan) print(s iostreams.Streams) {
 
 // outcome is how the steps end.
 func (p *Plan) outcome(say func(colour, text string)) {
-	steps, sure := len(p.Steps), p.Assumes == ""
+	steps, sure := len(p.Steps), p.sure()
 	switch {
 	case p.Problem != nil && steps > 0:
 		say(iostreams.Red, fmt.Sprintf("× Then it stops: %s: %s", p.Problem.Reason, p.Problem.Message))
@@ -260,6 +266,9 @@ func (p *Plan) outcome(say func(colour, text string)) {
 	}
 }
 
+// sure: the manager can take these steps, and nothing about them is assumed.
+func (p *Plan) sure() bool { return p.Assumes == "" && p.First == "" }
+
 // losses are the packets that the steps lose.
 func (p *Plan) losses(say func(colour, text string)) {
 	var lost []string
@@ -274,7 +283,7 @@ func (p *Plan) losses(say func(colour, text string)) {
 	case len(lost) > 0:
 		say(iostreams.Yellow, "‼ Packets are lost: "+plan.Few(lost)+" (the reason of the step says for how long).")
 	case len(p.Steps) == 0:
-	case p.Assumes == "":
+	case p.sure():
 		say(iostreams.Green, "√ No packet between pods is lost.")
 	default:
 		say("", "No packet between pods is lost by these steps.")
@@ -295,12 +304,19 @@ func (p *Plan) shapes(width int) string {
 	return w.Render()
 }
 
+// elsewhere is what brings routes where the mesh is off and rrpool has no reflectors.
+var elsewhere = map[simulate.Source]string{
+	simulate.SourceNone: "no mesh", simulate.SourceReflectors: "other reflectors", simulate.SourceNodes: "BGPPeers by hand", simulate.SourceRouters: "routers outside",
+}
+
 func (s Shape) routes() string {
 	switch {
 	case s.MeshOn && s.Reflectors > 0:
 		return fmt.Sprintf("full mesh of %d nodes, %d reflectors", s.Nodes, s.Reflectors)
 	case s.MeshOn:
 		return fmt.Sprintf("full mesh of %d nodes", s.Nodes)
+	case s.Reflectors == 0:
+		return fmt.Sprintf("%s, %d nodes", elsewhere[s.Elsewhere], s.Nodes)
 	case s.Topology == "" || s.Topology == string(v1alpha1.TopologySingle):
 		return fmt.Sprintf("%d reflectors, %d nodes", s.Reflectors, s.Nodes)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/controllers/workload"
 )
@@ -77,6 +78,23 @@ type Snapshot struct {
 	// Pods with an IP address of their own by node, nil when they could not be counted; Uncounted then says why.
 	Pods      map[string]int
 	Uncounted string
+}
+
+// Stops is the problem of the provider at which the manager stops, nil for none. What this user may not see, what is
+// of the moment, and what is wrong with a part of the pool stops nothing.
+func (s *Snapshot) Stops() *plan.Problem {
+	p, spec := s.ProviderProblem, s.Object.Spec
+	switch {
+	case p == nil, spec.Mode == v1alpha1.ModeFullMesh:
+		return nil
+	case p.Reason == pool.ReasonCredentialsUnreadable, p.Reason == "CloudRateLimited", p.Reason == pool.ReasonPoolProblem:
+		return nil
+	case p.Reason == "CloudUnauthorized" && s.Provider != v1alpha1.ProviderIKS:
+		return nil
+	case p.Reason == "CloudUnavailable" && spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
+		return nil
+	}
+	return p
 }
 
 // Take observes the cluster for an object; nil is the cluster's own RouteReflectorPool, or the defaults where there

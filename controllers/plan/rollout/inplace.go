@@ -373,11 +373,10 @@ func awaitNodes(v *view) *Step {
 	return s
 }
 
-// awaitMesh leaves a mesh off that was off before: routes then depend on something else, and the
-// way onto reflectors begins and ends with the mesh. Dedicated nodes go on where our BGPPeers
-// are there already, which were written under the mesh: it is their promotion that brings routes back.
+// awaitMesh leaves a mesh off that was off before: the way onto reflectors begins and ends with the mesh. Where routes
+// come from elsewhere, unsupportedCluster has refused before.
 func awaitMesh(v *view) *Step {
-	if v.BGP.MeshOn() || !v.starting() || v.d.Dedicated && v.hasPeers() {
+	if !v.meshless() {
 		return nil
 	}
 	g := &gate{}

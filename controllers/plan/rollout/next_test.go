@@ -74,6 +74,73 @@ func TestRefusalsTouchNothing(t *testing.T) {
 	})
 }
 
+// What is advised depends on where routes come from now: with the mesh off, what would be removed may carry them.
+func TestAdviceDependsOnWhereRoutesComeFrom(t *testing.T) {
+	const firstTheMesh = "switch the mesh on first and wait until its sessions are Established; then "
+	tor := plan.Peer{Name: "tor", PeerIP: "172.16.0.1", ASN: 64512}
+	hand := []plan.Peer{{Name: "clients", NodeSelector: "all()", PeerSelector: "role == 'rr'"}}
+	byHand := func(o *rollout.Observed) {
+		o.Nodes[0].ClusterID, o.Nodes[0].Labels = "1.0.0.1", map[string]string{"role": "rr"}
+		o.Peers = hand
+	}
+	racks := func(o *rollout.Observed) {
+		for i := range o.Nodes {
+			o.Nodes[i].ASN = uint32(65001 + i/2)
+		}
+	}
+	for name, c := range map[string]struct {
+		on           bool
+		edit         func(*rollout.Observed)
+		reason, says string
+		never        string
+	}{
+		"routers outside": {edit: func(o *rollout.Observed) { o.Peers = []plan.Peer{tor} }, reason: "RoutesFromRouters", says: "6 nodes have their routes from routers outside of the cluster (BGPPeer tor of node client-01): ", never: "switch"},
+		"a router for each node": {edit: func(o *rollout.Observed) {
+			for _, n := range o.Nodes[1:] {
+				o.Peers = append(o.Peers, plan.Peer{Name: "tor-" + n.Name, Node: n.Name, PeerIP: "172.16.0.1", ASN: 65000})
+			}
+		}, reason: "RoutesFromRouters", says: "(BGPPeer tor-client-02 of node client-02; without one: client-01)", never: "switch"},
+		"a router with the mesh on": {on: true, edit: func(o *rollout.Observed) { o.Peers = []plan.Peer{tor} }},
+		"an AS for each rack, routers outside": {edit: func(o *rollout.Observed) { racks(o); o.Peers = []plan.Peer{tor} }, reason: "MixedASNumbers",
+			says: "routers outside of the cluster: leave them as they are, and delete this object", never: "keep the mesh"},
+		"an AS for each rack, with the mesh": {on: true, edit: racks, reason: "MixedASNumbers", says: "or keep the mesh"},
+		"reflectors by hand":                 {edit: byHand, reason: "ForeignReflector", says: "route reflectors among them, so " + firstTheMesh + "remove its routeReflectorClusterID"},
+		"reflectors by hand, with the mesh":  {on: true, edit: byHand, reason: "ForeignReflector", says: "belong to it first", never: "switch"},
+		"reflectors by hand, and routers":    {edit: func(o *rollout.Observed) { byHand(o); o.Peers = append(hand, tor) }, reason: "ForeignReflector", says: firstTheMesh},
+		"BGPPeers by hand":                   {edit: func(o *rollout.Observed) { o.Peers = []plan.Peer{{Name: "all", PeerSelector: "all()"}} }, reason: "ForeignInClusterPeer", says: "by BGPPeers with each other, so " + firstTheMesh + "delete it"},
+		"our name, taken":                    {edit: func(o *rollout.Observed) { o.Peers = []plan.Peer{{Name: "rrpool-clients", PeerSelector: "all()"}} }, reason: "NameTaken", says: firstTheMesh + "rename"},
+		"a peerSelector of no node":          {on: true, edit: func(o *rollout.Observed) { o.Peers = hand }, reason: "ForeignInClusterPeer", says: "makes no sessions now, as no node is selected by its peerSelector role == 'rr', and would between nodes of this cluster as soon as one is", never: "clients makes sessions"},
+		"a nodeSelector of no node": {on: true, edit: func(o *rollout.Observed) {
+			o.Peers = []plan.Peer{{Name: "p", NodeSelector: "has(x)", PeerSelector: "all()"}}
+		}, reason: "ForeignInClusterPeer", says: "selected by its nodeSelector has(x)"},
+		"sessions by hand": {on: true, edit: func(o *rollout.Observed) { o.Peers = []plan.Peer{{Name: "p", PeerSelector: "all()"}} }, reason: "ForeignInClusterPeer", says: "BGPPeer p makes sessions between nodes of this cluster"},
+		"nothing at all":   {edit: func(*rollout.Observed) {}, says: "switch it on"},
+		"a BGPPeer of no node": {edit: func(o *rollout.Observed) {
+			o.Peers = []plan.Peer{{Name: "p", NodeSelector: "has(x)", PeerIP: "172.16.0.1"}}
+		}, says: "switch it on"},
+		"a ClusterPeering":           {edit: func(o *rollout.Observed) { tor := tor; tor.Peering = "b"; o.Peers = []plan.Peer{tor} }, says: "switch it on"},
+		"Felix, which needs no mesh": {edit: func(o *rollout.Observed) { o.Routes.Pools = []plan.PoolRoutes{{CIDR: "10.0.0.0/16", Felix: true}} }, reason: "NoRoutesOverBGP", says: "the mesh, which is off, would not either", never: "keep the mesh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 6, 3)
+			o := w.observe()
+			o.BGP.Mesh.Enabled = &c.on
+			c.edit(&o)
+			s := w.next(o)
+			reason := ""
+			if s.Problem != nil {
+				reason = s.Problem.Reason
+				require.Empty(t, s.Actions)
+			}
+			require.Equal(t, c.reason, reason, s.Reason)
+			require.Contains(t, s.Reason, c.says)
+			if c.never != "" {
+				require.NotContains(t, s.Reason, c.never)
+			}
+		})
+	}
+}
+
 func TestNothingIsOrderedWhereBGPCarriesNoRoutesToPods(t *testing.T) {
 	w := newWorld(1, 6, 3)
 	o := w.observe()
@@ -104,7 +171,8 @@ func TestNothingIsOrderedWhereBGPCarriesNoRoutesToPods(t *testing.T) {
 			require.Equal(t, rollout.Steady, there.next(at).Name, "reflectors that serve stay")
 			back := o
 			back.BGP.Mesh.Enabled = &off
-			require.NotEqual(t, rollout.UnsupportedCluster, w.next(back).Name, "with the mesh off nothing is refused")
+			require.Equal(t, c.reason, w.next(back).Problem.Reason, "nobody is told to switch on a mesh that no pod needs")
+			require.NotContains(t, w.next(back).Reason, "keep the mesh")
 		})
 	}
 }

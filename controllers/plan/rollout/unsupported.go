@@ -23,7 +23,7 @@ func unsupportedCluster(v *view) *Step {
 	if s := hold(v); s != nil {
 		return s
 	}
-	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors} {
+	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, routesFromRouters, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors} {
 		if p := check(v); p != nil {
 			return unsupported(*p)
 		}
@@ -48,15 +48,84 @@ func mixedAS(v *view) *plan.Problem {
 	as := func(n plan.Node) uint32 { return cmp.Or(n.ASN, v.BGP.ASN) }
 	one, _ := first(v.Nodes, plan.Node.SpeaksBGP)
 	other, found := first(v.Nodes, func(n plan.Node) bool { return n.SpeaksBGP() && as(n) != as(one) })
-	return plan.ProblemIf(found, "MixedASNumbers", "node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; "+
-		"remove the nodes' own AS numbers or keep the mesh", one.Name, as(one), other.Name, as(other))
+	do := "remove the nodes' own AS numbers or keep the mesh"
+	if !v.BGP.MeshOn() {
+		do = "the mesh is off, and " + v.carried() + ": leave them as they are, and delete this object"
+	}
+	return plan.ProblemIf(found, "MixedASNumbers", "node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; %s",
+		one.Name, as(one), other.Name, as(other), do)
 }
 
 // foreignReflector: route reflectors that are not ours.
 func foreignReflector(v *view) *plan.Problem {
 	n, found := first(v.Nodes, func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() })
 	return plan.ProblemIf(found, "ForeignReflector", "node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
-		"remove its routeReflectorClusterID and the BGPPeers that belong to it first", n.Name, n.ClusterID)
+		"%sremove its routeReflectorClusterID and the BGPPeers that belong to it%s", n.Name, n.ClusterID, v.meshFirst(), v.orKeep())
+}
+
+// routesFromRouters: the mesh is off, and what nodes have instead is outside of the cluster. What routers pass on is not
+// known here, and they do what route reflectors would do.
+func routesFromRouters(v *view) *plan.Problem {
+	if !v.meshless() {
+		return nil
+	}
+	routed, without := simulate.Routed(v.d.RoleLabel, v.Nodes, v.Peers), []string{}
+	for _, n := range v.Nodes {
+		if n.SpeaksBGP() && routed[n.Name] == "" {
+			without = append(without, n.Name)
+		}
+	}
+	one, found := first(v.Nodes, func(n plan.Node) bool { return routed[n.Name] != "" })
+	by := fmt.Sprintf("BGPPeer %s of node %s", routed[one.Name], one.Name)
+	if len(without) > 0 {
+		by += "; without one: " + plan.Few(without)
+	}
+	return plan.ProblemIf(found, "RoutesFromRouters", "the node-to-node mesh is off, and %d nodes have their routes from routers outside of the cluster (%s): "+
+		"route reflectors would take their place, so nothing is changed; leave it as it is, and delete this object", len(routed), by)
+}
+
+// meshless: the mesh was off before rrpool has done anything, so routes come from elsewhere, or not by BGP. Where BGPPeers
+// of ours are there already, which were written under the mesh, it is the promotion of dedicated nodes that brings routes back.
+func (v *view) meshless() bool {
+	return !v.BGP.MeshOn() && v.starting() && !(v.d.Dedicated && v.hasPeers())
+}
+
+// Carried says where nodes have their routes from while the mesh is off, as a clause.
+func Carried(c plan.Cluster, roleLabel string) (simulate.Source, string) {
+	count := map[simulate.Source]int{}
+	for _, source := range simulate.Sources(roleLabel, c) {
+		count[source]++
+	}
+	switch {
+	case count[simulate.SourceReflectors] > 0:
+		return simulate.SourceReflectors, "nodes have their routes from route reflectors among them"
+	case count[simulate.SourceRouters] > 0:
+		return simulate.SourceRouters, "nodes have their routes from routers outside of the cluster"
+	case count[simulate.SourceNodes] > 0:
+		return simulate.SourceNodes, "nodes have their routes by BGPPeers with each other"
+	}
+	return simulate.SourceNone, "no BGPPeer gives nodes a session that could bring routes"
+}
+
+func (v *view) carried() string {
+	_, words := Carried(v.Cluster, v.d.RoleLabel)
+	return words
+}
+
+// meshFirst comes before the advice to remove what is not ours: with the mesh off, routes may depend on it.
+func (v *view) meshFirst() string {
+	if v.BGP.MeshOn() {
+		return ""
+	}
+	return "the node-to-node mesh is off, and " + v.carried() + ", so switch the mesh on first and wait until its sessions are Established; then "
+}
+
+// orKeep ends that advice: the way is described, and nobody has to take it.
+func (v *view) orKeep() string {
+	if v.BGP.MeshOn() {
+		return " first"
+	}
+	return " (docs/migrating.md has the way); or keep them, and delete this object"
 }
 
 // nameTaken: a BGPPeer that is not ours under one of our names.
@@ -66,15 +135,42 @@ func nameTaken(v *view) *plan.Problem {
 		return !p.Owned && slices.ContainsFunc(ours, func(w plan.Peer) bool { return w.Name == p.Name })
 	})
 	return plan.ProblemIf(found, "NameTaken", "BGPPeer %s exists but was not made by rrpool "+
-		"(it lacks the label app.kubernetes.io/managed-by=rrpool): rename or delete it", p.Name)
+		"(it lacks the label app.kubernetes.io/managed-by=rrpool): %srename or delete it", p.Name, v.meshFirst())
 }
 
 // foreignPeer: a BGPPeer that is not ours between nodes of the cluster. With one of ours for the same pair, which
-// of the two Calico renders is not defined. Peers outside the cluster (a rack switch) are fine.
+// of the two Calico renders is not defined. Peers outside the cluster (a rack switch) are fine. One that selects no node
+// now does so as soon as a node gets a label.
 func foreignPeer(v *view) *plan.Problem {
 	p, found := first(v.Peers, func(p plan.Peer) bool { return !p.Owned && InCluster(p, v.Nodes) })
-	return plan.ProblemIf(found, "ForeignInClusterPeer", "BGPPeer %s makes sessions between nodes of this cluster and was not made by rrpool: "+
-		"delete it, or keep your own route reflection and set spec.mode to Paused", p.Name)
+	if !found {
+		return nil
+	}
+	what := "makes sessions between nodes of this cluster"
+	if side := Idle(p, v.Nodes, v.d.RoleLabel); side != "" {
+		what = "makes no sessions now, as " + side + ", and would between nodes of this cluster as soon as one is"
+	}
+	return plan.Problemf("ForeignInClusterPeer", "BGPPeer %s %s, and was not made by rrpool: "+
+		"%sdelete it, or keep your own route reflection and set spec.mode to Paused", p.Name, what, v.meshFirst())
+}
+
+// Idle says why a BGPPeer gives no session between these nodes now, "" where it does.
+func Idle(p plan.Peer, nodes []plan.Node, roleLabel string) string {
+	from, to := simulate.Sides(p, nodes, roleLabel)
+	switch {
+	case from == 0:
+		return fmt.Sprintf("no node is selected by its %s", cmp.Or(selector("nodeSelector", p.NodeSelector), selector("node", p.Node)))
+	case to == 0 && p.PeerSelector != "":
+		return fmt.Sprintf("no node is selected by its %s", selector("peerSelector", p.PeerSelector))
+	}
+	return ""
+}
+
+func selector(field, value string) string {
+	if value == "" {
+		return ""
+	}
+	return field + " " + value
 }
 
 // InCluster reports whether a BGPPeer makes sessions between these nodes.
@@ -104,8 +200,12 @@ func tooFewNodes(v *view) *plan.Problem {
 // uselessReflectors: BGP carries no routes to pods, so no machine is ordered to pass them on. Where that changes later
 // the reflectors stay: the mesh that they replaced would be of no use either.
 func uselessReflectors(v *view) *plan.Problem {
+	keep := "keep the mesh and delete this object"
+	if !v.BGP.MeshOn() {
+		keep = "the mesh, which is off, would not either; delete this object"
+	}
 	switch {
-	case !v.starting() || !v.BGP.MeshOn():
+	case !v.starting() || !v.BGP.MeshOn() && !v.meshless():
 	case v.Routes.Unknown != "":
 		return plan.Problemf("RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
 	case v.Routes.Useless():
@@ -114,7 +214,7 @@ func uselessReflectors(v *view) *plan.Problem {
 			pools[i] = p.String()
 		}
 		return plan.Problemf("NoRoutesOverBGP", "Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, "+
-			"so none is ordered; keep the mesh and delete this object", plan.Few(pools))
+			"so none is ordered; %s", plan.Few(pools), keep)
 	}
 	return nil
 }

@@ -115,6 +115,24 @@ func Selects(p plan.Peer, nodes []plan.Node, roleLabel string) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return s.kinds[s.kindOf(&n)].from.has(0) })
 }
 
+// Sides counts the nodes on both sides of a BGPPeer: those that it is for, and those that it connects them to.
+func Sides(p plan.Peer, nodes []plan.Node, roleLabel string) (from, to int) {
+	s := newSorter(roleLabel, []peering{{Peer: p, global: isGlobal(p), address: PeerAddress(p.PeerIP)}})
+	for i := range nodes {
+		kind := s.kindOf(&nodes[i])
+		if !nodes[i].SpeaksBGP() {
+			continue
+		}
+		if s.kinds[kind].from.has(0) {
+			from++
+		}
+		if s.kinds[kind].to.has(0) {
+			to++
+		}
+	}
+	return from, to
+}
+
 // PeerAddress reads a BGPPeer's peerIP: an address, address:port or [address]:port. What is
 // none of these gives an invalid address, which no node has.
 func PeerAddress(peerIP string) netip.Addr {

@@ -24,12 +24,12 @@ type Model struct {
 	faults
 	scope plan.Scope
 	now   time.Time
+	// given is the cluster as it was observed. Whatever is not simulated stays as it is there.
+	given plan.Cluster
 	nodes []plan.Node // sorted by name
 	index map[string]int
 	bgp   plan.BGPConfig
 	peers map[string]plan.Peer
-	// problems are those of the datastore: they stay.
-	problems []plan.Problem
 	// because is why the datastore is changed at the moment.
 	because string
 
@@ -62,7 +62,7 @@ type watch struct {
 // New makes a model of a cluster as it was observed. All its sessions count as long
 // Established, and all nodes that are not Ready as dead.
 func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
-	m := &Model{faults: newFaults(), scope: scope, now: now, problems: c.Problems, watches: map[string]watch{}}
+	m := &Model{faults: newFaults(), scope: scope, now: now, watches: map[string]watch{}}
 	for node, st := range c.Statuses {
 		m.watches[node] = watch{plan.StatusRequest{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour), now.Add(-time.Hour)}
 	}
@@ -84,7 +84,7 @@ func (m *Model) Take(c plan.Cluster) {
 
 // Put makes the cluster another one, which nodes take over as they do any other change.
 func (m *Model) Put(c plan.Cluster, scope plan.Scope) {
-	m.scope, m.nodes, m.bgp, m.peers = scope, slices.Clone(c.Nodes), c.BGP, map[string]plan.Peer{}
+	m.scope, m.given, m.nodes, m.bgp, m.peers = scope, c, slices.Clone(c.Nodes), c.BGP, map[string]plan.Peer{}
 	for _, p := range c.Peers {
 		m.peers[p.Name] = p
 	}
@@ -263,7 +263,7 @@ func (m *Model) configure(action plan.Action) error {
 		delete(m.peers, a.Name)
 	case plan.DisableMesh:
 		off, saved := false, a.Saved
-		m.bgp = plan.BGPConfig{Exists: true, ASN: m.bgp.ASN, Mesh: plan.Mesh{Enabled: &off}, Saved: &saved, SavedAbsent: a.SavedAbsent}
+		m.bgp.Exists, m.bgp.Mesh, m.bgp.Saved, m.bgp.SavedAbsent, m.bgp.Restored = true, plan.Mesh{Enabled: &off}, &saved, a.SavedAbsent, time.Time{}
 	case plan.RestoreMesh:
 		on := true
 		m.bgp.Mesh.Enabled = &on

@@ -104,6 +104,66 @@ func TestReports(t *testing.T) {
 	require.ErrorContains(t, err, "the model does not know it")
 }
 
+// There and back, the mesh is all that changes in a BGPConfiguration.
+func TestTheMeshIsAllThatChangesInTheConfiguration(t *testing.T) {
+	before := cluster(3)
+	on := true
+	before.BGP = plan.BGPConfig{Exists: true, ASN: 65001, Mesh: plan.Mesh{Enabled: &on, Password: &plan.SecretRef{Name: "a", Key: "b"}}, Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}}
+	m := simulate.New(before, plan.Scope{RoleLabel: role}, begin)
+	apply(t, m, plan.DisableMesh{Saved: before.BGP.Mesh})
+	is := m.Observe().BGP
+	require.False(t, is.MeshOn())
+	require.Equal(t, []any{before.BGP.Services, before.BGP.ASN}, []any{is.Services, is.ASN})
+	apply(t, m, plan.RestoreMesh{}, plan.ForgetMesh{})
+	require.Equal(t, before.BGP, m.Observe().BGP)
+}
+
+// Where routes come from, as it is configured.
+func TestSources(t *testing.T) {
+	off, label := false, map[string]string{"rr": ""}
+	tor := plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65000}
+	byLabel := plan.Peer{Name: "clients", NodeSelector: "!has(rr)", PeerSelector: "has(rr)"}
+	reflector := func(c *plan.Cluster) { c.Nodes[0].ClusterID, c.Nodes[0].Labels = "1.0.0.1", label }
+	const none, mesh, reflectors, nodes, routers = simulate.SourceNone, simulate.SourceMesh, simulate.SourceReflectors, simulate.SourceNodes, simulate.SourceRouters
+	for name, c := range map[string]struct {
+		on    bool
+		edit  func(*plan.Cluster)
+		peers []plan.Peer
+		want  [3]simulate.Source
+	}{
+		"the mesh":                     {on: true, want: [3]simulate.Source{mesh, mesh, mesh}},
+		"the mesh, and a router":       {on: true, peers: []plan.Peer{tor}, want: [3]simulate.Source{mesh, mesh, mesh}},
+		"a reflector beside the mesh":  {on: true, edit: reflector, peers: []plan.Peer{byLabel}, want: [3]simulate.Source{reflectors, mesh, mesh}},
+		"one that nobody peers with":   {on: true, edit: reflector, want: [3]simulate.Source{none, mesh, mesh}},
+		"reflectors":                   {edit: reflector, peers: []plan.Peer{byLabel}, want: [3]simulate.Source{reflectors, reflectors, reflectors}},
+		"reflectors, and a router":     {edit: reflector, peers: []plan.Peer{byLabel, tor}, want: [3]simulate.Source{reflectors, reflectors, reflectors}},
+		"a label, and no cluster ID":   {edit: func(c *plan.Cluster) { c.Nodes[0].Labels = label }, peers: []plan.Peer{byLabel}, want: [3]simulate.Source{nodes, nodes, nodes}},
+		"a selector of no node":        {peers: []plan.Peer{byLabel}, want: [3]simulate.Source{none, none, none}},
+		"a router":                     {peers: []plan.Peer{tor}, want: [3]simulate.Source{routers, routers, routers}},
+		"a router of one node":         {peers: []plan.Peer{{Name: "tor", Node: "n2", PeerIP: "192.0.2.1:178"}}, want: [3]simulate.Source{none, routers, none}},
+		"a router of a label":          {edit: reflector, peers: []plan.Peer{{Name: "tor", NodeSelector: "has(rr)", PeerIP: "2001:db8::1"}}, want: [3]simulate.Source{routers, none, none}},
+		"a peer with a node's address": {peers: []plan.Peer{{Name: "p", Node: "n1", PeerIP: "10.0.0.2"}}, want: [3]simulate.Source{nodes, nodes, none}},
+		"a pod":                        {peers: []plan.Peer{{Name: "p", PeerIP: "192.0.2.1", Extra: `{"localWorkloadSelector":"all()"}`}}, want: [3]simulate.Source{none, none, none}},
+		"no address":                   {peers: []plan.Peer{{Name: "p", PeerIP: "2001:db8::1/128"}}, want: [3]simulate.Source{none, none, none}},
+		"a ClusterPeering":             {peers: []plan.Peer{{Name: "p", PeerIP: "192.0.2.1", Peering: "b"}}, want: [3]simulate.Source{none, none, none}},
+		"nothing":                      {want: [3]simulate.Source{none, none, none}},
+		"a cluster of one node":        {edit: func(c *plan.Cluster) { c.Nodes = c.Nodes[:1] }, peers: []plan.Peer{{Name: "p", PeerSelector: "all()"}}, want: [3]simulate.Source{none, none, none}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := cluster(3)
+			if seen.Peers = c.peers; !c.on {
+				seen.BGP.Mesh.Enabled = &off
+			}
+			if c.edit != nil {
+				c.edit(&seen)
+			}
+			got := simulate.Sources(role, seen)
+			require.Len(t, got, len(seen.Nodes))
+			require.Equal(t, c.want, [3]simulate.Source{got["n1"], got["n2"], got["n3"]})
+		})
+	}
+}
+
 // senders are those that a node reports to have a route from, to the block of node i.
 func senders(m *simulate.Model, node string, i int) []string {
 	var out []string

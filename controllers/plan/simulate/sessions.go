@@ -87,9 +87,10 @@ func (m *Model) clusterID(node string) string {
 	return ""
 }
 
-// Observe gives everything known, as the datastore would.
+// Observe gives everything known, as the datastore would: the cluster as it was given, but for what is simulated.
 func (m *Model) Observe() plan.Cluster {
-	out := plan.Cluster{Nodes: m.Nodes(), BGP: m.bgp, Peers: m.sortedPeers(), Problems: m.problems, Statuses: map[string]plan.Status{}}
+	out := m.given
+	out.Nodes, out.BGP, out.Peers, out.Statuses = m.Nodes(), m.bgp, m.sortedPeers(), map[string]plan.Status{}
 	for name, w := range m.watches {
 		if m.up(name) {
 			out.Statuses[name] = m.status(w)
