@@ -1,0 +1,224 @@
+// Package corpus_test runs configurations of Calico as people have them, found in public issues and repositories and reduced, through check,
+// plan and the first steps of the manager, on a real apiserver.
+package corpus_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/rrpool/rrpool/cmd/rrpool/check"
+	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	"github.com/rrpool/rrpool/cmd/rrpool/plan"
+	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
+	"github.com/rrpool/rrpool/cmd/wiring"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/pool"
+	"github.com/rrpool/rrpool/controllers/workload"
+	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/controlplane"
+)
+
+func TestMain(m *testing.M) { cli.Main(m) }
+
+// TestConfigurationsOfOthers: each gets the right verdict, of which check, plan and manager have one.
+func TestConfigurationsOfOthers(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range files(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
+			w.T = t
+			r := load(t, path)
+			defer w.clear()
+			w.build(r)
+			a := w.ask(r)
+			failed := a.failed(r)
+			for _, name := range slices.Sorted(maps.Keys(failed)) {
+				if slices.Contains(r.Todo.Fails, name) {
+					t.Logf("todo %s: %s", name, failed[name])
+				} else {
+					t.Errorf("%s: %s", name, failed[name])
+				}
+			}
+			for _, name := range r.Todo.Fails {
+				assert.Contains(t, failed, name, "it is right by now: remove it from todo")
+			}
+			if t.Failed() || testing.Verbose() {
+				t.Logf("%s\n%s", r.About, a)
+			}
+		})
+	}
+}
+
+// world is an apiserver with rrpool's CRDs and rights, whose cluster is made anew for each row.
+type world struct {
+	*testing.T
+	plane      *controlplane.ControlPlane
+	admin      client.Client
+	kubeconfig string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, plane: controlplane.ForTest(t)}
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(clientscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	var err error
+	w.admin, err = client.New(w.plane.AdminConfig(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	w.kubeconfig = cli.Kubeconfig(t, w.plane.AdminConfig())
+	w.namespace(snapshot.DefaultNamespace)
+	rights, err := controlplane.Rights("service_account.yaml", "role.yaml", "bindings.yaml")
+	require.NoError(t, err)
+	for _, o := range rights {
+		w.create(o)
+	}
+	return w
+}
+
+// answers are what check, plan and manager say of one cluster.
+type answers struct {
+	checks map[string]check.Result
+	check  cli.Answer
+	plan   struct {
+		Problem *struct{ Reason, Message string }
+		Steps   []struct {
+			Name, Reason string
+			Writes       []string
+		}
+	}
+	planned, shown cli.Answer
+	manager        manager
+}
+
+// manager is what its first reconciliations came to.
+type manager struct {
+	steps []v1alpha1.StepStatus
+	// refuses is the reason of condition Degraded, "" where it is not True.
+	refuses, message string
+	writes           []string
+	err              error
+}
+
+// ask asks all three.
+func (w *world) ask(r row) (a answers) {
+	w.Helper()
+	spec, err := json.Marshal(r.Pool)
+	require.NoError(w, err)
+	if r.Pool == nil {
+		spec = []byte("{}")
+	}
+	args := []string{"--kubeconfig", w.kubeconfig, "--filename", cli.PoolFile(w.T, string(spec))}
+	now := iostreams.Streams{Now: time.Now}
+	a.check = cli.AskIn(w.T, now, check.New, append([]string{"check", "--pre", "-o", "json"}, args...)...)
+	var shown struct {
+		Groups []struct{ Checks []check.Result }
+	}
+	require.NoError(w, json.Unmarshal([]byte(a.check.Out), &shown), "%v", a.check)
+	a.checks = map[string]check.Result{}
+	for _, g := range shown.Groups {
+		for _, c := range g.Checks {
+			a.checks[c.ID] = c
+		}
+	}
+	a.planned = cli.AskIn(w.T, now, plan.New, append([]string{"plan", "-o", "json"}, args...)...)
+	if a.planned.Out != "" { // else it has said why not
+		require.NoError(w, json.Unmarshal([]byte(a.planned.Out), &a.plan), "%v", a.planned)
+	}
+	a.shown = cli.AskIn(w.T, now, plan.New, append([]string{"plan"}, args...)...)
+	a.manager = w.manage(r, string(spec))
+	return a
+}
+
+const account = "rrpool-manager"
+
+// manage lets the manager take its first steps, with its own rights, by a clock that goes on as fast as it reconciles.
+func (w *world) manage(r row, spec string) (out manager) {
+	w.Helper()
+	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
+	require.NoError(w, json.Unmarshal([]byte(spec), &object.Spec))
+	require.NoError(w, w.admin.Create(w.Context(), object))
+	defer func() {
+		require.NoError(w, w.admin.Patch(w.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+		require.NoError(w, w.admin.Delete(w.Context(), object))
+	}()
+	user := controlplane.ServiceAccountUser(snapshot.DefaultNamespace, account)
+	written := w.plane.Follow(user)
+	_, err := written()
+	require.NoError(w, err)
+	ctx, stop := context.WithCancel(w.Context())
+	defer stop()
+	var passed atomic.Int64
+	reconciler, changes := w.reconciler(ctx, func() time.Time { return time.Now().Add(time.Duration(passed.Load())) })
+	for range cmp.Or(r.Turns, 4) {
+		result, err := reconciler.Reconcile(ctx, reconcile.Request{})
+		out.err = errors.Join(out.err, err)
+		passed.Add(int64(result.RequeueAfter))
+		select {
+		case <-changes:
+		default:
+		}
+		if w.report(r) {
+			<-changes
+		}
+		require.NoError(w, w.admin.Get(ctx, client.ObjectKeyFromObject(object), object))
+		if step := object.Status.Step; len(out.steps) == 0 && step.Name != "" || len(out.steps) > 0 && out.steps[len(out.steps)-1].Name != step.Name {
+			out.steps = append(out.steps, step)
+		}
+	}
+	if degraded := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionDegraded); degraded != nil && degraded.Status == metav1.ConditionTrue {
+		out.refuses, out.message = degraded.Reason, degraded.Message
+	}
+	requests, err := written()
+	require.NoError(w, err)
+	for _, e := range requests {
+		require.NotEqual(w, 403, e.Code, "%s", e)
+		reads := slices.Contains([]string{"get", "list", "watch"}, e.Verb)
+		own := strings.HasPrefix(e.Resource, "routereflectorpools") || e.Resource == "events" || e.Lease()
+		if !reads && !own {
+			out.writes = append(out.writes, fmt.Sprintf("%s %s %s", e.Verb, e.Resource, e.Name))
+		}
+	}
+	return out
+}
+
+// reconciler is the manager's, see connect of cmd/manager; Nodes are read without a cache, as who may list and watch them, but not get one.
+func (w *world) reconciler(ctx context.Context, now func() time.Time) (*pool.Reconciler, <-chan struct{}) {
+	w.Helper()
+	config := w.plane.ServiceAccountConfig(snapshot.DefaultNamespace, account)
+	config.QPS = -1
+	writer, err := client.New(config, client.Options{Scheme: w.admin.Scheme()})
+	require.NoError(w, err)
+	adapter, err := calico.New(calico.Config{RestConfig: config, Nodes: w.admin, Live: writer, Writer: writer, Log: logr.Discard(), Now: now})
+	require.NoError(w, err)
+	web, err := rest.HTTPClientFor(config)
+	require.NoError(w, err)
+	pods, err := workload.New(config, web)
+	require.NoError(w, err)
+	go func() { _ = adapter.Start(ctx) }() // it fails only when it is started twice
+	require.NoError(w, adapter.WaitSynced(ctx))
+	return &pool.Reconciler{
+		Client: writer, Live: writer, Datastore: adapter, Workload: pods, Namespace: snapshot.DefaultNamespace, Now: now, Pause: func(time.Duration) {},
+		Providers: wiring.Providers(adapter, pods, "corpus", now),
+	}, adapter.Changes()
+}
