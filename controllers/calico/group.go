@@ -1,6 +1,7 @@
 package calico
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,7 +15,6 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -56,7 +56,10 @@ func servedBy(ctx context.Context, cfg *rest.Config) *served {
 // where it is there, else the second. A first group that is being deleted is not there. Where neither is, it is the
 // first, without its kinds.
 func ChooseGroup(ctx context.Context, cfg *rest.Config) (GroupChoice, error) {
-	s := servedBy(ctx, cfg)
+	return servedBy(ctx, cfg).chooseGroup()
+}
+
+func (s *served) chooseGroup() (GroupChoice, error) {
 	out := s.migration()
 	// The second group is Calico's API server's as well: only a CRD proves that it is the datastore.
 	if out.Group == GroupV1 && !s.writable(GroupV1) && s.writable(GroupV3) &&
@@ -76,13 +79,18 @@ const migrations = "migration.projectcalico.org"
 // node: one half of the nodes reads the first group, which stays locked, and reports there.
 func (s *served) migration() GroupChoice {
 	out := GroupChoice{Group: GroupV1}
-	var group metav1.APIGroup
-	var found unstructured.UnstructuredList
+	var group struct{ PreferredVersion struct{ GroupVersion string } }
+	var found struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Status   struct{ Phase string }
+		}
+	}
 	if !s.get(&group, "/apis", migrations) || !s.get(&found, "/apis", group.PreferredVersion.GroupVersion, "datastoremigrations") {
 		return out
 	}
-	for i := range found.Items {
-		phase, _, _ := unstructured.NestedString(found.Items[i].Object, "status", "phase")
+	for _, m := range found.Items {
+		phase := m.Status.Phase
 		switch phase {
 		case "Complete":
 			out.Group = GroupV3
@@ -93,7 +101,7 @@ func (s *served) migration() GroupChoice {
 			phase += ": delete it, which takes it back"
 		}
 		out.Unfinished = fmt.Sprintf("a migration of Calico's datastore from %s to %s is not finished (DatastoreMigration %s is %s)",
-			GroupV1, GroupV3, found.Items[i].GetName(), cmp.Or(phase, "Pending"))
+			GroupV1, GroupV3, m.Metadata.Name, cmp.Or(phase, "Pending"))
 	}
 	return out
 }
@@ -112,6 +120,9 @@ func (s *served) ask(into any, what string, request *rest.Request) bool {
 	if apierrors.IsNotFound(err) {
 		return false
 	}
+	if err == nil && string(bytes.TrimSpace(body[:min(len(body), 16)])) == "null" {
+		err = errors.New("the answer is null")
+	}
 	if err == nil {
 		err = json.Unmarshal(body, into)
 	}
@@ -123,8 +134,12 @@ func (s *served) ask(into any, what string, request *rest.Request) bool {
 
 // writable: BGPPeers of the group can be made. Of a CRD that is being deleted they cannot.
 func (s *served) writable(group schema.GroupVersion) bool {
-	var found metav1.APIResourceList
-	return s.get(&found, "/apis", group.Group, group.Version) && slices.ContainsFunc(found.APIResources, func(r metav1.APIResource) bool {
+	type resource struct {
+		Name  string
+		Verbs []string
+	}
+	var found struct{ Resources []resource }
+	return s.get(&found, "/apis", group.Group, group.Version) && slices.ContainsFunc(found.Resources, func(r resource) bool {
 		return r.Name == "bgppeers" && slices.Contains(r.Verbs, "create")
 	})
 }

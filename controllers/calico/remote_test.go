@@ -1,20 +1,22 @@
 package calico
 
 import (
+	"compress/gzip"
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,6 +27,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan/peering"
+	"github.com/rrpool/rrpool/controllers/untrusted"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
@@ -152,30 +155,256 @@ func TestAClusterWithoutCalicoIsAnErrorAndNotAClusterWithoutPods(t *testing.T) {
 	require.ErrorContains(t, err, "reading the remote cluster: it has no IPPools of group crd.projectcalico.org: is its network Calico")
 }
 
-// A remote cluster is not trusted: its answers are of limited size, and the token goes nowhere else.
-func TestWhatARemoteClusterAnswersIsBounded(t *testing.T) {
-	pools := func(w http.ResponseWriter, r *http.Request, n int) {
-		if !strings.HasSuffix(r.URL.Path, "/ippools") {
-			http.NotFound(w, r)
-			return
-		}
-		list := apiv3.IPPoolList{}
-		for i := range n {
-			list.Items = append(list.Items, apiv3.IPPool{Spec: apiv3.IPPoolSpec{CIDR: fmt.Sprintf("10.%d.0.0/16", i)}})
-		}
-		assert.NoError(t, json.NewEncoder(w).Encode(list))
+// answers is a remote cluster that gives these answers, by the end of the path, and else as one with nothing in it does.
+func answers(t *testing.T, replaced map[string]string) *httptest.Server {
+	t.Helper()
+	given := map[string]string{
+		"/routereflectorpools/default": `{"spec":{"mode":"RouteReflector","bgp":{"nodeLabel":"rrpool.io/route-reflector"}}}`,
+		"/nodes":                       `{"items":[]}`, "/ippools": `{"items":[]}`,
+		"/bgpconfigurations/default": `{"spec":{"asNumber":64999}}`,
 	}
+	maps.Copy(given, replaced)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Warning", `299 - "look here"`)
+		for end, body := range given {
+			if strings.HasSuffix(r.URL.Path, end) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(body))
+				return
+			}
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// remoteNodes are reflectors with an annotation.
+func remoteNodes(key string, values ...string) string {
+	var out []string
+	for i, v := range values {
+		out = append(out, fmt.Sprintf(`{"metadata":{"name":"n%d","labels":{"rrpool.io/route-reflector":"x"},"annotations":{"projectcalico.org/RouteReflectorClusterID":"244.0.0.1",`+
+			`"projectcalico.org/%s":%q}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, i, key, v))
+	}
+	return `{"items":[` + strings.Join(out, ",") + `]}`
+}
+
+func pool(cidr string) string {
+	return fmt.Sprintf(`{"items":[{"metadata":{"name":"p"},"spec":{"cidr":%q}}]}`, cidr)
+}
+
+// Each value is one that Calico and BIRD can use, or it is said which is not: what is not understood is no absence.
+func TestWhatARemoteClusterDeclaresIsCheckedBeforeItIsBelieved(t *testing.T) {
+	notInEtcd(t, "once is enough")
+	onlyV1(t)
+	config := func(spec string) map[string]string {
+		return map[string]string{"/bgpconfigurations/default": `{"spec":` + spec + `}`}
+	}
+	four, six := "IPv4Address", "IPv6Address"
+	nodes := func(key string, values ...string) map[string]string {
+		return map[string]string{"/nodes": remoteNodes(key, values...)}
+	}
+	pools := func(cidr string) map[string]string { return map[string]string{"/ippools": pool(cidr)} }
+	for _, c := range []struct {
+		replaced map[string]string
+		says     string // or what is read
+	}{
+		{nil, "{64999 [] [] []}"},
+		{map[string]string{"/bgpconfigurations/default": `{"metadata":{"name":"default"}}`}, "{64512 [] [] []}"},
+		{map[string]string{"/bgpconfigurations/default": "{}"}, "reading its BGPConfiguration: the answer is none"},
+		{config(`{"asNumber":"1.10"}`), "{65546 [] [] []}"},
+		{config(`{"asNumber":4200000000}`), "{4200000000 [] [] []}"},
+		{config(`{"asNumber":0}`), "asNumber of its BGPConfiguration: 0 is no AS number that a cluster can have"},
+		{config(`{"asNumber":23456}`), "23456 is no AS number"},
+		{config(`{"asNumber":65535}`), "65535 is no AS number"},
+		{config(`{"asNumber":4294967295}`), "4294967295 is no AS number"},
+		{config(`{"asNumber":-1}`), "cannot unmarshal number"},
+		{config(`{"serviceClusterIPs":[{"cidr":"10.0.0.0/8"},{"cidr":"fd00::/16"}]}`), "{64512 [] [] [10.0.0.0/8 fd00::/16]}"},
+		{config(`{"serviceClusterIPs":[{"cidr":"::ffff:10.0.0.0/104"}]}`), `serviceClusterIPs of its BGPConfiguration: "::ffff:10.0.0.0/104" is no CIDR such as 10.210.0.0/16: it is IPv4 in the form of IPv6`},
+		{config(`{"serviceClusterIPs":[{}]}`), `"" is no CIDR`},
+		{map[string]string{"/bgpconfigurations/default": "null"}, "the answer is null"},
+		{nodes(four, "10.0.0.1/24", "223.255.255.255", "10.0.0.1"), "{64999 [10.0.0.1 223.255.255.255] [] []}"},
+		{nodes(six, "2000::/64", "fdff::1"), "{64999 [2000:: fdff::1] [] []}"},
+		{nodes(four, "0.0.0.0"), `projectcalico.org/IPv4Address of its node "n0": 0.0.0.0 cannot be the address of a node: 0.0.0.0/8 is reserved`},
+		{nodes(four, "10.0.0.1", "127.0.0.1/8"), "127.0.0.0/8 is reserved"},
+		{nodes(four, "224.0.0.1"), "reserved"},
+		{nodes(four, "255.255.255.255"), "reserved"},
+		{nodes(four, "169.254.169.254/32"), "reserved"},
+		{nodes(four, "::ffff:10.0.0.9"), `"::ffff:10.0.0.9" is no IP address`},
+		{nodes(four, "010.0.0.1"), `"010.0.0.1" is no IP address`},
+		{nodes(four, "10.0.0.1/33"), `"10.0.0.1/33" is no IP address`},
+		{nodes(four, "10.0.0.1 as 1;\nneighbor 10.0.0.2"), "is no IP address"},
+		{nodes(six, "::"), "only 2000::/3 and fc00::/7 of IPv6"},
+		{nodes(six, "::1/128"), "only 2000::/3"},
+		{nodes(six, "fe80::1"), "only 2000::/3"},
+		{nodes(six, "fe80::1%eth0"), "is no IP address"},
+		{nodes(six, "ff02::1"), "only 2000::/3"},
+		{pools("10.0.0.0/8"), "{64999 [] [10.0.0.0/8] []}"},
+		{pools("128.0.0.0/8"), "{64999 [] [128.0.0.0/8] []}"},
+		{pools("0.0.0.0/0"), `its IPPool "p": 0.0.0.0/0 is too large a range`},
+		{pools("128.0.0.0/1"), "too large"},
+		{pools("10.0.0.0/7"), "too large"},
+		{pools("::/0"), "too large"},
+		{pools("fc00::/7"), "too large"},
+		{pools("::ffff:0:0/96"), "IPv4 in the form of IPv6"},
+		{pools("0.0.0.0/8"), "reserved"},
+		{pools("127.0.0.0/8"), "127.0.0.0/8 is reserved"},
+		{pools("224.0.0.0/8"), "reserved"},
+		{pools("240.0.0.0/30"), "reserved"},
+		{pools("169.254.169.254/32"), "169.254.0.0/16 is reserved"},
+		{pools("fe80::/64"), "only 2000::/3"},
+		{pools("fec0::/64"), "only 2000::/3"},
+		{pools("64:ff9b::/96"), "only 2000::/3"},
+		{pools("10.0.0.1/8"), "did you mean 10.0.0.0/8?"},
+		{pools("10.0.0.1\n/8"), "is no CIDR"},
+		{pools(""), `"" is no CIDR`},
+		{map[string]string{"/ippools": `{"items":[{"spec":{"cidr":"x","disabled":true}}]}`}, "{64999 [] [] []}"},
+		{map[string]string{"/ippools": "null"}, "the answer is null"},
+		{map[string]string{"/ippools": `{"kind":"IPPoolList"}`}, "the answer holds no list"},
+		{map[string]string{"/nodes": `{"items":null}`}, "reading its route reflectors: the answer holds no list"},
+		{map[string]string{"/routereflectorpools/default": "{}"}, "spec.bgp.nodeLabel"},
+		{map[string]string{"/routereflectorpools/default": `{"spec":{}}`}, "spec.bgp.nodeLabel of its RouteReflectorPool"},
+		{map[string]string{"/routereflectorpools/default": `{"spec":{"bgp":{"nodeLabel":"a=b,c!=d"}}}`}, `"a=b,c!=d" is no key of a label`},
+		{map[string]string{"/nodes": "<html>\x1b[2Jhello"}, "invalid character"},
+	} {
+		side, err := ReadSide(t.Context(), &rest.Config{Host: answers(t, c.replaced).URL})
+		if strings.HasPrefix(c.says, "{") {
+			require.NoError(t, err)
+			require.Equal(t, c.says, fmt.Sprint(side))
+		} else {
+			require.ErrorContains(t, err, c.says)
+		}
+	}
+}
+
+// A remote cluster is not trusted: what it answers costs little, whatever it is.
+func TestWhatARemoteClusterAnswersBecomesLittle(t *testing.T) {
+	notInEtcd(t, "once is enough")
+	onlyV1(t)
+	many := func(item string, times int) string { return "[" + strings.Repeat(item+",", times-1) + item + "]" }
+	full := remoteLimits.Bytes - 128
+	for name, c := range map[string]struct{ path, body, says string }{
+		"nodes":                  {"/nodes", `{"items":` + many("{}", full/3) + `}`, "a list of more than 2000 items"},
+		"IPPools":                {"/ippools", `{"items":` + many("null", full/5) + `}`, "a list of more than 2000 items"},
+		"as many as are allowed": {"/ippools", `{"items":` + many("{}", 2000) + `}`, `"" is no CIDR`},
+		"lists in them":          {"/nodes", `{"items":` + many(`{"status":{"conditions":`+many("{}", 2000)+`}}`, 48) + `}`, ""},
+		"too many lists in them": {"/nodes", `{"items":` + many(`{"status":{"conditions":`+many("{}", 2000)+`}}`, 60) + `}`, "more than 200000 values"},
+		"members":                {"/bgpconfigurations/default", `{` + strings.Repeat(`"a":{},`, full/8) + `"a":1}`, "a list of more than 2000 items"},
+		"depth":                  {"/nodes", strings.Repeat(`{"a":`, full/6), "more than 64 lists and objects in each other"},
+		"a long text":            {"/ippools", `{"items":[],"a":"` + strings.Repeat("x", full) + `"}`, ""},
+		"too many bytes":         {"/ippools", `{"items":[],"a":"` + strings.Repeat("x", full+128) + `"}`, "larger than 16777216 bytes"},
+		"a quantity without end": {"/nodes", `{"items":[{"status":{"capacity":{"cpu":"1e-100000000"}}}]}`, ""},
+		"groups":                 {"/migration.projectcalico.org", `{"versions":` + many("{}", full/3) + `}`, "a list of more than 2000 items"},
+		"an honest list of 100":  {"/nodes", `{"items":` + many(honestNode, 100) + `}`, ""},
+	} {
+		server := answers(t, map[string]string{c.path: c.body})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		_, err := ReadSide(t.Context(), &rest.Config{Host: server.URL})
+		took := time.Since(began)
+		runtime.ReadMemStats(&after)
+		mib := (after.TotalAlloc - before.TotalAlloc) >> 20
+		t.Logf("%s: %d bytes become %d MiB in %s: %.120v", name, len(c.body), mib, took, err)
+		require.Less(t, mib, uint64(150), name)
+		require.Less(t, took, time.Minute, name)
+		if c.says == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.says, name)
+		}
+	}
+}
+
+// honestNode has 50 images and the fields that managers wrote, as a Node of a cluster that is in use has.
+var honestNode = `{"metadata":{"name":"n","labels":{"rrpool.io/route-reflector":""},"annotations":{"projectcalico.org/IPv4Address":"10.0.0.1/24"},"managedFields":[{"fieldsV1":{` +
+	strings.Repeat(`"f:metadata":{},`, 300) + `"a":1}}]},"status":{"capacity":{"cpu":"4","memory":"16Gi"},"images":[` +
+	strings.Repeat(`{"names":["registry/image@sha256:0123456789","registry/image:v1"],"sizeBytes":123456},`, 50) + `{}],"conditions":[{"type":"Ready","status":"True"}]}}`
+
+// The negative control: what the limits hold back would be taken, and become a hundred times as much.
+func TestWithoutLimitsARemoteClusterTakesWhatItLikes(t *testing.T) {
+	notInEtcd(t, "once is enough")
+	onlyV1(t)
+	defer func(before untrusted.Limits) { remoteLimits = before }(remoteLimits)
+	remoteLimits = untrusted.Limits{Bytes: 1 << 30, Values: 1 << 30, Items: 1 << 30}
+	body := `{"items":[` + strings.Repeat(`{"spec":{"disabled":true}},`, 50_000) + `{}]}`
+	server := answers(t, map[string]string{"/ippools": body})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := ReadSide(t.Context(), &rest.Config{Host: server.URL})
+	runtime.ReadMemStats(&after)
+	require.ErrorContains(t, err, `"" is no CIDR`)
+	require.Greater(t, after.TotalAlloc-before.TotalAlloc, uint64(30*len(body)))
+}
+
+// Its answers take no longer than is waited for, and go nowhere else.
+func TestARemoteClusterThatHoldsOnOrSendsOn(t *testing.T) {
+	notInEtcd(t, "once is enough")
+	onlyV1(t)
+	var elsewhere atomic.Int32
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer thief.Close()
 	for says, handler := range map[string]http.HandlerFunc{
-		"answers with a redirection (302 Found), which is not followed": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://127.0.0.1:1/elsewhere", http.StatusFound)
+		"answers with a redirection (307 Temporary Redirect), which is not followed": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
 		},
-		"request body too large": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, largestAnswer+1)) },
-		"it has 101 reflectors, ranges of pods, or ranges of services: more than 100 are not taken": func(w http.ResponseWriter, r *http.Request) { pools(w, r, 101) },
-		"": func(w http.ResponseWriter, r *http.Request) { pools(w, r, 100) },
+		"response headers exceeded 65536 bytes": func(w http.ResponseWriter, _ *http.Request) {
+			for i := range 20_000 {
+				w.Header().Set(fmt.Sprint("A", i), "")
+			}
+		},
+		"context deadline exceeded": func(w http.ResponseWriter, r *http.Request) { // a byte at a time, without end
+			for r.Context().Err() == nil {
+				_, _ = w.Write([]byte(" "))
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(10 * time.Millisecond)
+			}
+		},
+		"larger than 16777216 bytes": func(w http.ResponseWriter, _ *http.Request) { // 2 GiB in 2 MiB
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			for range 2000 {
+				if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+					return
+				}
+			}
+		},
+		"invalid character": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
+			w.WriteHeader(http.StatusForbidden) // a refusal is decoded by its content type
+			_, _ = w.Write([]byte("k8s\x00" + strings.Repeat("\x0a\x00", 1000)))
+		},
+		"the server is currently unable to handle the request": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "100000")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
 	} {
 		server := httptest.NewServer(handler)
-		_, err := ReadSide(t.Context(), &rest.Config{Host: server.URL})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := ReadSide(ctx, &rest.Config{Host: server.URL})
+		cancel()
+		server.CloseClientConnections()
 		server.Close()
+		if says == "the server is currently unable to handle the request" || says == "invalid character" {
+			require.Error(t, err)
+			t.Log(err)
+			continue
+		}
+		require.ErrorContains(t, err, says)
+	}
+	require.Zero(t, elsewhere.Load())
+}
+
+func TestMoreThanAHundredRangesAreNotTaken(t *testing.T) {
+	notInEtcd(t, "once is enough")
+	onlyV1(t)
+	for n, says := range map[int]string{100: "", 101: "it has 101 reflectors, ranges of pods, or ranges of services: more than 100 are not taken"} {
+		var items []string
+		for i := range n {
+			items = append(items, fmt.Sprintf(`{"spec":{"cidr":"10.%d.0.0/16"}}`, i))
+		}
+		server := answers(t, map[string]string{"/ippools": `{"items":[` + strings.Join(items, ",") + `]}`})
+		_, err := ReadSide(t.Context(), &rest.Config{Host: server.URL})
 		if says == "" {
 			require.NoError(t, err, "the negative control")
 		} else {

@@ -4,10 +4,8 @@ package peering
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -189,7 +185,7 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 		if p.DeletionTimestamp != nil || !ptr.Deref(p.Spec.Advertise.Services, true) {
 			continue
 		}
-		cidrs, err := prefixes("spec.advertise.serviceCIDRs", p.Spec.Advertise.ServiceCIDRs)
+		cidrs, err := parsed("spec.advertise.serviceCIDRs", p.Spec.Advertise.ServiceCIDRs, peering.ParseRange)
 		switch {
 		case err != nil && p.Name == s.object.Name:
 			return err
@@ -221,7 +217,7 @@ func (r *Reconciler) serviceCIDRs(ctx context.Context, announced []netip.Prefix)
 	}
 	var out []netip.Prefix
 	for _, c := range found.Items {
-		cidrs, err := prefixes("spec.cidrs of ServiceCIDR "+c.Name, c.Spec.CIDRs)
+		cidrs, err := parsed("spec.cidrs of ServiceCIDR "+c.Name, c.Spec.CIDRs, netip.ParsePrefix) // Kubernetes has checked them
 		if err != nil {
 			return nil, err
 		}
@@ -232,116 +228,6 @@ func (r *Reconciler) serviceCIDRs(ctx context.Context, announced []netip.Prefix)
 
 // specError is a value of the spec that cannot be used.
 type specError struct{ error }
-
-// prefixes reads ranges.
-func prefixes(field string, cidrs []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, c := range cidrs {
-		p, err := netip.ParsePrefix(c)
-		remedy := "correct it"
-		if err == nil && p != p.Masked() {
-			remedy = fmt.Sprintf("did you mean %s?", p.Masked())
-		} else if err == nil && !p.Addr().Is4In6() {
-			out = append(out, p)
-			continue
-		}
-		return nil, specError{fmt.Errorf("%s: %q is no CIDR such as 10.210.0.0/16: %s", field, c, remedy)}
-	}
-	return out, nil
-}
-
-// remote is the other cluster, nil with the reason where it is not known.
-func (r *Reconciler) remote(ctx context.Context, spec v1alpha1.RemoteCluster) (*peering.Side, error) {
-	if spec.Static != nil {
-		return static(*spec.Static)
-	}
-	config, err := r.remoteConfig(ctx, spec.KubeconfigSecretRef)
-	if err != nil {
-		return nil, err
-	}
-	read := r.ReadSide
-	if read == nil {
-		read = calico.ReadSide
-	}
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
-	defer cancel()
-	side, err := read(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	return &side, nil
-}
-
-func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
-	out := &peering.Side{ASN: uint32(spec.ASNumber)} //nolint:gosec // the API bounds it
-	for _, text := range spec.Reflectors {
-		addr, err := netip.ParseAddr(text)
-		if err != nil || addr.Zone() != "" || addr.Is4In6() {
-			return nil, specError{fmt.Errorf("spec.remote.static.reflectors: %q is no IP address such as 10.0.0.7: correct it", text)}
-		}
-		out.Reflectors = append(out.Reflectors, addr)
-	}
-	slices.SortFunc(out.Reflectors, netip.Addr.Compare)
-	var podErr, serviceErr error
-	out.Pods, podErr = prefixes("spec.remote.static.podCIDRs", spec.PodCIDRs)
-	out.Services, serviceErr = prefixes("spec.remote.static.serviceCIDRs", spec.ServiceCIDRs)
-	if err := errors.Join(podErr, serviceErr); err != nil {
-		return nil, specError{err}
-	}
-	return out, nil
-}
-
-// remoteConfig reads a kubeconfig. It must hold all that it needs: what it would have the manager run or read is refused.
-func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef) (*rest.Config, error) {
-	secret, where := &corev1.Secret{}, fmt.Sprintf("Secret %s/%s", r.Namespace, ref.Name)
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret)
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no %s: %s", where, makeOne)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", where, err)
-	}
-	content, ok := secret.Data[ref.Key]
-	if !ok {
-		return nil, fmt.Errorf("%s has no key %q: %s", where, ref.Key, makeOne)
-	}
-	file, err := clientcmd.Load(content)
-	if err != nil { // it may repeat what is secret
-		return nil, fmt.Errorf("key %q of %s is no kubeconfig: %s", ref.Key, where, makeOne)
-	}
-	if why := refused(file); why != "" {
-		return nil, fmt.Errorf("the kubeconfig in %s %s: %s", where, why, makeOne)
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
-	if err != nil || !rest.IsConfigTransportTLS(*config) {
-		return nil, fmt.Errorf("the kubeconfig in %s names no cluster and user with https as its current context: %s", where, makeOne)
-	}
-	return config, nil
-}
-
-// makeOne is the remedy where a kubeconfig is of no use.
-const makeOne = `"rrpool peering kubeconfig", run in the remote cluster, prints one`
-
-// refused is why a kubeconfig is not used, "" for nothing. Files are the manager's own, and are not even opened.
-func refused(file *clientcmdapi.Config) string {
-	for _, c := range file.Clusters {
-		if c.CertificateAuthority != "" {
-			return "refers to files (certificate-authority)"
-		}
-		if c.InsecureSkipTLSVerify {
-			return "says insecure-skip-tls-verify, so any machine could be that apiserver"
-		}
-	}
-	for _, u := range file.AuthInfos {
-		switch {
-		case u.ClientCertificate+u.ClientKey+u.TokenFile != "":
-			return "refers to files (client-certificate, client-key or tokenFile)"
-		case u.Exec != nil || u.AuthProvider != nil:
-			return "would run a program to log in (exec or auth-provider)"
-		}
-	}
-	return ""
-}
 
 // apply takes the step's actions in order and stops at the first error.
 func (r *Reconciler) apply(ctx context.Context, s *scope) error {

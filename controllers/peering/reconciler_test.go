@@ -42,7 +42,11 @@ func TestMain(m *testing.M) {
 	controlplane.Main(m)
 }
 
-const namespace = "default"
+const (
+	namespace = "default"
+	// mostParts is how many values a kubeconfig may have.
+	mostParts = 10_000
+)
 
 // sessions is Calico where every BGPPeer of a ClusterPeering has an Established session while up.
 type sessions struct {
@@ -365,7 +369,11 @@ func TestAKubeconfigThatCannotBeUsedIsNamedWithTheRemedy(t *testing.T) {
 		"a program": {
 			"kubeconfig", as("{exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/sh, interactiveMode: Never}}"), "would run a program to log in (exec",
 		},
-		"a plugin": {"kubeconfig", as("{auth-provider: {name: oidc}}"), "would run a program to log in"},
+		"a plugin":        {"kubeconfig", as("{auth-provider: {name: oidc}}"), "would run a program to log in"},
+		"another account": {"kubeconfig", as("{token: t, as: system:admin}"), "asks for the rights of another account (as, as-uid, as-groups or as-user-extra)"},
+		"its groups":      {"kubeconfig", as("{token: t, as-groups: [system:masters]}"), "asks for the rights of another account"},
+		"far too large":   {"kubeconfig", cluster + user + "x: [" + strings.Repeat("{},", mostParts/2) + "]", `key "kubeconfig" of Secret default/cluster-b is larger than a kubeconfig of one cluster`},
+		"repetitions":     {"kubeconfig", "x: &x {a: b}\ny: [" + strings.Repeat("*x,", mostParts/2) + "*x]\n" + cluster + user, "is larger than a kubeconfig of one cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.secret(tc.key, tc.content)
@@ -388,10 +396,17 @@ func TestAKubeconfigThatCannotBeUsedIsNamedWithTheRemedy(t *testing.T) {
 
 func TestAValueThatCannotBeUsedIsNamedWithItsField(t *testing.T) {
 	b := newBench(t)
+	transit := static("10.9.0.1", "10.210.0.0/16", "10.211.0.0/16")
+	transit.Remote.Static.ASNumber = 23456
 	for says, spec := range map[string]v1alpha1.ClusterPeeringSpec{
-		`spec.remote.static.reflectors: "10.9.0.1/24" is no IP address such as 10.0.0.7: correct it`: static("10.9.0.1/24", "10.210.0.0/16", "10.211.0.0/16"),
-		`spec.remote.static.reflectors: "fe80::1%eth0" is no IP address`:                             static("fe80::1%eth0", "10.210.0.0/16", "10.211.0.0/16"),
-		`spec.remote.static.podCIDRs: "10.210.0.0" is no CIDR such as 10.210.0.0/16: correct it`:     static("10.9.0.1", "10.210.0.0", "10.211.0.0/16"),
+		`spec.remote.static.reflectors: "10.9.0.1/24" is no IP address such as 10.0.0.7: correct it`:                                      static("10.9.0.1/24", "10.210.0.0/16", "10.211.0.0/16"),
+		`spec.remote.static.reflectors: "fe80::1%eth0" is no IP address`:                                                                  static("fe80::1%eth0", "10.210.0.0/16", "10.211.0.0/16"),
+		`spec.remote.static.reflectors: 0.0.0.0 cannot be the address of a node`:                                                          static("0.0.0.0", "10.210.0.0/16", "10.211.0.0/16"),
+		`spec.remote.static.podCIDRs: "::ffff:10.0.0.0/104" is no CIDR`:                                                                   static("10.9.0.1", "::ffff:10.0.0.0/104", "10.211.0.0/16"),
+		`spec.remote.static.podCIDRs: 169.254.0.0/16 cannot be a range of pods or services`:                                               static("10.9.0.1", "169.254.0.0/16", "10.211.0.0/16"),
+		`spec.remote.static.serviceCIDRs: 0.0.0.0/1 is too large a range`:                                                                 static("10.9.0.1", "10.210.0.0/16", "0.0.0.0/1"),
+		`spec.remote.static.asNumber: 23456 is no AS number that a cluster can have: 1 to 4294967294 without 23456 and 65535: correct it`: transit,
+		`spec.remote.static.podCIDRs: "10.210.0.0" is no CIDR such as 10.210.0.0/16: correct it`:                                          static("10.9.0.1", "10.210.0.0", "10.211.0.0/16"),
 		`spec.remote.static.serviceCIDRs: "10.211.0.1/16" is no CIDR such as 10.210.0.0/16: did you mean 10.211.0.0/16?`: static(
 			"10.9.0.1", "10.210.0.0/16", "10.211.0.1/16",
 		),

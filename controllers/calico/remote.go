@@ -1,0 +1,194 @@
+package calico
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/peering"
+	"github.com/rrpool/rrpool/controllers/untrusted"
+)
+
+// mostOfRemote is how much is taken of a remote cluster: for each range an IPPool is written.
+const mostOfRemote = 100
+
+// remoteLimits of an answer: 100 nodes have some 100,000 values.
+var remoteLimits = untrusted.Limits{Bytes: 16 << 20, Values: 200_000, Items: 2000}
+
+// ReadSide reads what another cluster is to this one. It needs the rights of ClusterRole rrpool-remote there, and no more.
+// That cluster is not trusted: what it answers is bounded, decoded into no more than is used, and each value is one that Calico
+// and BIRD can work with, or the whole is an error.
+func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
+	s, hangUp := remoteBy(ctx, cfg)
+	defer hangUp()
+	group, err := s.chooseGroup()
+	if err != nil {
+		return peering.Side{}, err
+	}
+	calico := func(resource string) string { return "/apis/" + group.Group.String() + "/" + resource }
+	out := peering.Side{ASN: defaultASN}
+	out.Reflectors = s.reflectors()
+	var config apiv3.BGPConfiguration
+	if s.get(&config, calico("bgpconfigurations"), defaultConfig) {
+		if config.Name == "" && config.Spec.ASNumber == nil && config.Spec.ServiceClusterIPs == nil {
+			s.err = errors.New("reading its BGPConfiguration: the answer is none")
+		}
+		var services []string
+		for _, r := range config.Spec.ServiceClusterIPs {
+			services = append(services, r.CIDR)
+		}
+		out.ASN = read(s, "asNumber of its BGPConfiguration", int64(ptr.Deref(config.Spec.ASNumber, defaultASN)), peering.ParseASN)
+		out.Services = readAll(s, "serviceClusterIPs of its BGPConfiguration", services, peering.ParseRange)
+	}
+	out.Pods = s.pods(group.Group.Group, calico("ippools"))
+	if most := max(len(out.Reflectors), len(out.Pods), len(out.Services)); s.err == nil && most > mostOfRemote {
+		s.err = fmt.Errorf("it has %d reflectors, ranges of pods, or ranges of services: more than %d are not taken", most, mostOfRemote)
+	}
+	if s.err != nil {
+		return peering.Side{}, fmt.Errorf("reading the remote cluster: %w", s.err)
+	}
+	return out, nil
+}
+
+// remoteBy asks a server that is not trusted, until it hangs up. It has a transport of its own: those of client-go take any headers.
+func remoteBy(ctx context.Context, cfg *rest.Config) (s *served, hangUp func()) {
+	s = &served{ctx: ctx}
+	cfg = rest.CopyConfig(cfg)
+	cfg.WarningHandler = rest.NoWarnings{} // they would go to the log
+	tls, err := rest.TLSConfigFor(cfg)
+	base := untrusted.HeadersOf(&http.Transport{TLSClientConfig: tls, Proxy: http.ProxyFromEnvironment})
+	if cfg.Proxy != nil {
+		base.Proxy = cfg.Proxy
+	}
+	var wrapped http.RoundTripper
+	if err == nil {
+		wrapped, err = rest.HTTPWrappersForConfig(cfg, unmoved{remoteLimits.Transport(base)})
+	}
+	if err == nil {
+		var d *discovery.DiscoveryClient
+		d, err = discovery.NewDiscoveryClientForConfigAndClient(cfg, &http.Client{Transport: wrapped})
+		s.api = d.RESTClient()
+	}
+	if err != nil {
+		s.err = fmt.Errorf("creating the client: %w", err)
+	}
+	return s, base.CloseIdleConnections
+}
+
+// unmoved does not follow a server that sends a request on: the token would go along.
+type unmoved struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (u unmoved) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := u.next.RoundTrip(request)
+	if err == nil && response.StatusCode/100 == 3 {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("%s answers with a redirection (%s), which is not followed", request.URL.Host, response.Status)
+	}
+	return response, err //nolint:wrapcheck // it names the request
+}
+
+// read parses a value, if nothing has failed so far.
+func read[T, V any](s *served, what string, value T, parse func(T) (V, error)) (out V) {
+	if s.err == nil {
+		if out, s.err = parse(value); s.err != nil {
+			s.err = fmt.Errorf("%s: %w", what, s.err)
+		}
+	}
+	return out
+}
+
+func readAll[T, V any](s *served, what string, values []T, parse func(T) (V, error)) (out []V) {
+	for _, v := range values {
+		out = append(out, read(s, what, v, parse))
+	}
+	return out
+}
+
+// remoteNode is what is read of a Node. Beside what is not used, that leaves out quantities: one such as 1e-100000000 takes
+// minutes to parse, for which no deadline counts.
+type remoteNode struct {
+	Metadata struct {
+		Name                string
+		Labels, Annotations map[string]string
+	}
+	Status struct {
+		Conditions []struct{ Type, Status string }
+	}
+}
+
+// reflectors are the addresses of the nodes that reflect, none without a RouteReflectorPool.
+func (s *served) reflectors() (out []netip.Addr) {
+	var pool struct {
+		Spec struct{ BGP struct{ NodeLabel string } }
+	}
+	if !s.get(&pool, "/apis", v1alpha1.GroupVersion.String(), "routereflectorpools", v1alpha1.SingletonName) {
+		return nil
+	}
+	scope := plan.Scope{RoleLabel: pool.Spec.BGP.NodeLabel}
+	if wrong := validation.IsQualifiedName(scope.RoleLabel); len(wrong) > 0 {
+		s.err = fmt.Errorf("spec.bgp.nodeLabel of its RouteReflectorPool: %q is no key of a label: %s", plan.Plain(scope.RoleLabel, 128), wrong[0])
+		return nil
+	}
+	var found struct{ Items []remoteNode }
+	var nodes []plan.Node
+	if s.ask(&found, "its route reflectors", s.api.Get().AbsPath("/api/v1/nodes").Param("labelSelector", scope.RoleLabel)) && found.Items == nil {
+		s.err = errors.New("reading its route reflectors: the answer holds no list")
+	}
+	for _, item := range found.Items {
+		nodes = append(nodes, item.node(s, scope))
+	}
+	for _, n := range peering.Reflectors(nodes) {
+		out = append(out, n.Addresses...)
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}
+
+func (r remoteNode) node(s *served, scope plan.Scope) plan.Node {
+	out := plan.Node{Name: r.Metadata.Name, ClusterID: r.Metadata.Annotations[clusterIDAnnotation]}
+	_, out.RoleLabel = r.Metadata.Labels[scope.RoleLabel]
+	for _, c := range r.Status.Conditions {
+		out.Ready = out.Ready || c.Type == string(corev1.NodeReady) && c.Status == string(corev1.ConditionTrue)
+	}
+	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
+		if text := r.Metadata.Annotations[key]; text != "" {
+			if p, err := netip.ParsePrefix(text); err == nil { // Calico has it with or without the length of the prefix
+				text = p.Addr().String()
+			}
+			out.Addresses = append(out.Addresses, read(s, fmt.Sprintf("%s of its node %q", key, plan.Plain(r.Metadata.Name, 128)), text, peering.ParseAddr))
+		}
+	}
+	return out
+}
+
+// pods are the ranges of pods at a path. A cluster without the kind is not one without pods.
+func (s *served) pods(group, ippools string) (out []netip.Prefix) {
+	var found apiv3.IPPoolList
+	switch there := s.get(&found, ippools); {
+	case s.err != nil:
+	case !there:
+		s.err = fmt.Errorf("it has no IPPools of group %s: is its network Calico? What Calico keeps in an etcd of its own "+
+			"cannot be read through the apiserver: say in spec.remote.static what that cluster is", group)
+	case found.Items == nil:
+		s.err = fmt.Errorf("reading %s: the answer holds no list", ippools)
+	}
+	for _, p := range found.Items {
+		if announces(p.Spec) {
+			out = append(out, read(s, fmt.Sprintf("its IPPool %q", plan.Plain(p.Name, 128)), p.Spec.CIDR, peering.ParseRange))
+		}
+	}
+	return out
+}

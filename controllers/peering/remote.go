@@ -1,0 +1,144 @@
+package peering
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/plan/peering"
+)
+
+// remote is the other cluster, nil with the reason where it is not known.
+func (r *Reconciler) remote(ctx context.Context, spec v1alpha1.RemoteCluster) (*peering.Side, error) {
+	if spec.Static != nil {
+		return static(*spec.Static)
+	}
+	config, err := r.remoteConfig(ctx, spec.KubeconfigSecretRef)
+	if err != nil {
+		return nil, err
+	}
+	read := r.ReadSide
+	if read == nil {
+		read = calico.ReadSide
+	}
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	side, err := read(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &side, nil
+}
+
+func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
+	const field = "spec.remote.static."
+	var out peering.Side
+	var errs [4]error
+	out.ASN, errs[0] = peering.ParseASN(spec.ASNumber)
+	if errs[0] != nil {
+		errs[0] = invalid(field+"asNumber", errs[0])
+	}
+	out.Reflectors, errs[1] = parsed(field+"reflectors", spec.Reflectors, peering.ParseAddr)
+	out.Pods, errs[2] = parsed(field+"podCIDRs", spec.PodCIDRs, peering.ParseRange)
+	out.Services, errs[3] = parsed(field+"serviceCIDRs", spec.ServiceCIDRs, peering.ParseRange)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, specError{err}
+	}
+	slices.SortFunc(out.Reflectors, netip.Addr.Compare)
+	return &out, nil
+}
+
+// remoteConfig reads a kubeconfig. It must hold all that it needs: what it would have the manager run or read is refused.
+func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef) (*rest.Config, error) {
+	secret, where := &corev1.Secret{}, fmt.Sprintf("Secret %s/%s", r.Namespace, ref.Name)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no %s: %s", where, makeOne)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", where, err)
+	}
+	content, ok := secret.Data[ref.Key]
+	if !ok {
+		return nil, fmt.Errorf("%s has no key %q: %s", where, ref.Key, makeOne)
+	}
+	if parts := bytes.Count(content, []byte(",")) + bytes.Count(content, []byte("\n")) + bytes.Count(content, []byte("{")) +
+		bytes.Count(content, []byte("[")) + bytes.Count(content, []byte("*")); parts > mostParts {
+		return nil, fmt.Errorf("key %q of %s is larger than a kubeconfig of one cluster: %s", ref.Key, where, makeOne)
+	}
+	file, err := clientcmd.Load(content)
+	if err != nil { // it may repeat what is secret
+		return nil, fmt.Errorf("key %q of %s is no kubeconfig: %s", ref.Key, where, makeOne)
+	}
+	if why := refused(file); why != "" {
+		return nil, fmt.Errorf("the kubeconfig in %s %s: %s", where, why, makeOne)
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
+	if err != nil || !rest.IsConfigTransportTLS(*config) {
+		return nil, fmt.Errorf("the kubeconfig in %s names no cluster and user with https as its current context: %s", where, makeOne)
+	}
+	return config, nil
+}
+
+// mostParts is how many values a kubeconfig may have, repetitions by "*" among them: more would take seconds, and hundreds of MiB.
+const mostParts = 10_000
+
+// makeOne is the remedy where a kubeconfig is of no use.
+const makeOne = `"rrpool peering kubeconfig", run in the remote cluster, prints one`
+
+// refused is why a kubeconfig is not used, "" for nothing. Files are the manager's own, and are not even opened.
+func refused(file *clientcmdapi.Config) string {
+	for _, c := range file.Clusters {
+		if c.CertificateAuthority != "" {
+			return "refers to files (certificate-authority)"
+		}
+		if c.InsecureSkipTLSVerify {
+			return "says insecure-skip-tls-verify, so any machine could be that apiserver"
+		}
+	}
+	for _, u := range file.AuthInfos {
+		switch {
+		case u.ClientCertificate+u.ClientKey+u.TokenFile != "":
+			return "refers to files (client-certificate, client-key or tokenFile)"
+		case u.Exec != nil || u.AuthProvider != nil:
+			return "would run a program to log in (exec or auth-provider)"
+		case u.Impersonate+u.ImpersonateUID != "" || len(u.ImpersonateGroups)+len(u.ImpersonateUserExtra) > 0:
+			return "asks for the rights of another account (as, as-uid, as-groups or as-user-extra)"
+		}
+	}
+	return ""
+}
+
+// parsed reads the values of a field.
+func parsed[V any](field string, texts []string, parse func(string) (V, error)) ([]V, error) {
+	var out []V
+	for _, text := range texts {
+		v, err := parse(text)
+		if err != nil {
+			return nil, invalid(field, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func invalid(field string, err error) error {
+	remedy := ": correct it"
+	if strings.HasSuffix(err.Error(), "?") { // it says what is meant
+		remedy = ""
+	}
+	return specError{fmt.Errorf("%s: %w%s", field, err, remedy)}
+}
