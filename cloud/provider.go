@@ -71,6 +71,26 @@ type PoolSpec struct {
 	Known []string
 }
 
+// Record is a text of the provider's that outlives the process: one that orders machines writes there what it asks for
+// before it does. It comes with the context of a call; without one the provider remembers by itself.
+type Record interface {
+	Text() string
+	Write(ctx context.Context, text string) error
+}
+
+type recordKey struct{}
+
+// WithRecord is ctx with a record.
+func WithRecord(ctx context.Context, r Record) context.Context {
+	return context.WithValue(ctx, recordKey{}, r)
+}
+
+// RecordOf gives the record that came with ctx, nil for none.
+func RecordOf(ctx context.Context) Record {
+	r, _ := ctx.Value(recordKey{}).(Record)
+	return r
+}
+
 // PoolOptions are what else can be chosen for a pool, under the names of spec.provider.iks; what is empty is left to
 // the provider. A cloud that does not know one that is given refuses it as InvalidInput before it orders anything.
 type PoolOptions struct {
@@ -190,6 +210,9 @@ const (
 	Unauthorized Kind = "Unauthorized"
 	// QuotaExceeded: the account may not have more. Retry slowly.
 	QuotaExceeded Kind = "QuotaExceeded"
+	// Unexpected: the cloud does not do what it acknowledged, or workers come or go that nobody asked for. What no failure
+	// explains is asked for again later; a person looks.
+	Unexpected Kind = "Unexpected"
 	// RateLimited: ask again after Error.RetryAfter.
 	RateLimited Kind = "RateLimited"
 	// Unavailable: the cloud does not answer, or not sensibly. Retry with back-off.

@@ -60,7 +60,9 @@ func (p *Provider) look(ctx context.Context, want cloud.PoolSpec) (view, error) 
 		}
 		v.pair[i] = s
 	}
-	err = p.lookAtTaints(ctx, &v, want)
+	if err = p.lookAtTaints(ctx, &v, want); err == nil {
+		err = p.readLedger(ctx, &v, want)
+	}
 	return v, err
 }
 

@@ -37,6 +37,9 @@ type Provider struct {
 	missed map[string]bool
 	// known are the pools that were seen as ours, by id.
 	known map[string]*knownPool
+	// ledger has what was asked for lately, and recorded is the text it was last written as, or read from.
+	ledger   poolplan.Ledger
+	recorded string
 }
 
 var _ cloud.Provider = (*Provider)(nil)
@@ -106,6 +109,9 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	if step.Kind == poolplan.None {
 		return step.Progress, nil
 	}
+	if err := p.record(ctx, v, step, want); err != nil {
+		return cloud.Progress{}, err
+	}
 	progress, err := p.take(ctx, v, step, want)
 	if progress.Did != "" {
 		progress.Did += unchecked
@@ -119,6 +125,7 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
 	err := p.apply(ctx, v, step, want)
+	p.answered(err)
 	memory := &p.memory[slices.Index(p.names[:], step.Pool)]
 	if err == nil {
 		memory.Note(step, p.cfg.Now())
@@ -141,7 +148,7 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 		}
 	case cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict:
 		memory.Refused(step, err, p.cfg.Now())
-	case cloud.Unsupported, cloud.Unauthorized, cloud.RateLimited:
+	case cloud.Unsupported, cloud.Unauthorized, cloud.RateLimited, cloud.Unexpected:
 	}
 	return cloud.Progress{}, err
 }

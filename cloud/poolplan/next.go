@@ -1,6 +1,7 @@
 package poolplan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -91,12 +92,7 @@ func trial(s State, want cloud.PoolSpec, zones []string) (cloud.PoolSpec, []stri
 
 // premature: step would bring a second worker while none has proven its taints.
 func premature(s State, want cloud.PoolSpec, step Step) bool {
-	brings := map[Kind]int{Replace: 1, AddZone: s.SizePerZone}[step.Kind]
-	if step.Kind == Resize {
-		for _, z := range s.Zones {
-			brings += max(0, step.Size-s.live(z))
-		}
-	}
+	brings := s.Request(step, want).Orders
 	others := slices.DeleteFunc(s.promising(), func(w cloud.Worker) bool { return w.ID == step.Worker })
 	return unproven(s, want) && brings > 0 && brings+len(others) > 1
 }
@@ -163,17 +159,30 @@ func Tainted(have, want []cloud.Taint) bool {
 	return !slices.ContainsFunc(want, func(t cloud.Taint) bool { return !slices.Contains(have, t) })
 }
 
-// population brings the workers in order.
+// population brings the workers in order. A change that is held up does not hold up those that do not depend on it.
 func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
-	for _, rule := range []func(State, cloud.PoolSpec, []string) (Step, bool){retire, replace, dropZone, resize, addZone} {
-		if step, ok := rule(s, want, zones); ok {
-			return step, nil
+	var wait string
+	var problem error
+	for _, rule := range []func(State, cloud.PoolSpec, []string) []Step{retire, replace, dropZone, resize, addZone} {
+		for _, step := range rule(s, want, zones) {
+			why, err := s.heldUp(step, want)
+			if why == "" {
+				return step, nil
+			}
+			wait, problem = cmp.Or(wait, why), cmp.Or(problem, err)
 		}
+	}
+	if problem != nil {
+		return Step{}, problem
 	}
 	if err := refused(s, want, zones); err != nil {
 		return Step{}, err
 	}
-	if missing := stillMissing(s, want, zones); len(missing) > 0 {
+	missing := stillMissing(s, want, zones)
+	if wait != "" {
+		missing = append([]string{wait}, missing...)
+	}
+	if len(missing) > 0 {
 		return waiting(cloud.Capped(missing, "; ")), nil
 	}
 	return Step{Kind: None, Progress: cloud.Progress{Done: true}}, nil
@@ -181,27 +190,27 @@ func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 
 // retire removes one of the workers that were named. One that is dead and whose
 // zone has more than enough is removed as well, instead of replaced.
-func retire(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
+func retire(s State, want cloud.PoolSpec, zones []string) (steps []Step) {
 	for _, id := range slices.Concat(want.Retire, want.Replace) {
 		w, ok := s.worker(id)
 		dispensable := w.Zone != "" && (s.live(w.Zone) > want.SizePerZone || !slices.Contains(zones, w.Zone))
 		if ok && (dispensable || slices.Contains(want.Retire, id)) {
-			return s.unlessAsked(Step{Kind: Remove, Worker: id, Zone: w.Zone}, fmt.Sprintf("worker %s to go", id)), true
+			steps = append(steps, Step{Kind: Remove, Worker: id, Zone: w.Zone})
 		}
 	}
-	return Step{}, false
+	return steps
 }
 
 // replace exchanges one dead worker, unless its zone is already getting another.
-func replace(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
+func replace(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
 	for _, z := range s.soonest(Replace, s.places(want.Replace)) {
 		for _, id := range want.Replace {
 			if w, ok := s.worker(id); ok && w.Zone == z && blocked(s, w) == "" {
-				return Step{Kind: Replace, Worker: id, Zone: z}, true
+				steps = append(steps, Step{Kind: Replace, Worker: id, Zone: z})
 			}
 		}
 	}
-	return Step{}, false
+	return steps
 }
 
 // blocked says what w's replacement has to wait for.
@@ -234,14 +243,14 @@ func replacementPause(s State, w cloud.Worker) time.Duration {
 
 // dropZone takes a zone without workers out of the pool. Only zones that the
 // user listed count: a default that changes must not take a zone away.
-func dropZone(s State, want cloud.PoolSpec, _ []string) (Step, bool) {
+func dropZone(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
 	for _, z := range s.Zones {
 		step := Step{Kind: RemoveZone, Zone: z}
 		if !s.zoneUnknown() && idle(s, want, z) && s.pauseLeft(step, SettlePause) == 0 {
-			return step, true
+			steps = append(steps, step)
 		}
 	}
-	return Step{}, false
+	return steps
 }
 
 // idle: the user lists zones, and not this one, and no worker is left in it.
@@ -251,21 +260,26 @@ func idle(s State, want cloud.PoolSpec, zone string) bool {
 }
 
 // resize brings the size that the cloud is asked for in order. It never happens while a zone has more workers than
-// wanted, or may have some that are not listed yet, since the cloud would choose the worker to go, and it repeats a size where a zone lacks workers: removing
+// wanted, or may have some that are not listed yet, since the cloud would choose the worker to go, nor while it would
+// bring workers to a zone that is being given up. It repeats a size where a zone lacks workers: removing
 // one had switched the cloud's rebalancing off.
-func resize(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
+func resize(s State, want cloud.PoolSpec, zones []string) []Step {
 	step := Step{Kind: Resize, Size: want.SizePerZone}
 	leaving := func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting }
+	due := false
 	switch {
 	case slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return slices.Contains(want.Retire, w.ID) }),
-		s.zoneUnknown(), len(overSize(s, want.SizePerZone)) > 0:
-		return Step{}, false
+		s.zoneUnknown(), len(overSize(s, want.SizePerZone)) > 0, refills(s, want.SizePerZone, zones):
 	case s.SizePerZone == want.SizePerZone:
-		return step, !s.settling() && lacking(s, want.SizePerZone, zones)
+		due = !s.settling() && lacking(s, want.SizePerZone)
 	case s.settling() && s.Memory.size == want.SizePerZone: // asked for a moment ago
-		return Step{}, false
+	default:
+		due = s.SizePerZone < want.SizePerZone || s.settled() && !slices.ContainsFunc(s.Workers, leaving)
 	}
-	return step, s.SizePerZone < want.SizePerZone || s.settled() && !slices.ContainsFunc(s.Workers, leaving)
+	if !due {
+		return nil
+	}
+	return []Step{step}
 }
 
 // overSize gives the zones that have more live workers than size.
@@ -280,28 +294,43 @@ func overSize(s State, size int) []string {
 	return slices.Compact(zones)
 }
 
-// lacking reports whether repeating the size would bring missing workers, and
-// only those: a zone that is being given up must not fill up again.
-func lacking(s State, size int, zones []string) bool {
-	lack := false
-	for _, z := range s.Zones {
-		if !slices.Contains(zones, z) {
-			return false
-		}
-		lack = lack || s.live(z) < size
-	}
-	return lack
+// lacking reports whether repeating the size would bring missing workers.
+func lacking(s State, size int) bool {
+	return slices.ContainsFunc(s.Zones, func(z string) bool { return s.live(z) < size })
 }
 
-// addZone waits for the size: a new zone starts with the one the cloud has been asked for.
-func addZone(s State, want cloud.PoolSpec, zones []string) (Step, bool) {
+// refills: asking for the size would bring workers to a zone that is being given up.
+func refills(s State, size int, zones []string) bool {
+	return slices.ContainsFunc(s.Zones, func(z string) bool { return !slices.Contains(zones, z) && s.live(z) < size })
+}
+
+// addZone waits for the size: a new zone starts with the one the cloud has been asked for. It does not wait where that
+// cannot be asked for yet, or a pool without zones does not show it: a larger one follows.
+func addZone(s State, want cloud.PoolSpec, zones []string) (steps []Step) {
+	unshown := len(s.Zones) == 0 && len(s.Ledger.tries(s.Request(Step{Kind: Resize, Size: want.SizePerZone}, want))) > 0
+	smaller := s.SizePerZone < want.SizePerZone && (unshown || s.SizePerZone > 0 && refills(s, want.SizePerZone, zones))
 	for _, z := range s.soonest(AddZone, zones) {
 		step := Step{Kind: AddZone, Zone: z, Taints: want.Taints}
-		if s.SizePerZone == want.SizePerZone && !slices.Contains(s.Zones, z) && s.pauseLeft(step, SettlePause) == 0 {
-			return step, true
+		if (s.SizePerZone == want.SizePerZone || smaller) && !slices.Contains(s.Zones, z) && s.pauseLeft(step, SettlePause) == 0 {
+			steps = append(steps, step)
 		}
 	}
-	return Step{}, false
+	return steps
+}
+
+// heldUp says why step is not taken now: it was asked for a moment ago, or has no effect, or is more than may be asked
+// for; "" for nothing. What a person should know of it is the problem.
+func (s State) heldUp(step Step, want cloud.PoolSpec) (wait string, problem error) {
+	if step.Kind == Remove && s.pauseLeft(step, SettlePause) > 0 {
+		return fmt.Sprintf("worker %s to go", step.Worker), s.refusal(step)
+	}
+	if wait, problem = s.repeated(step); wait != "" {
+		return wait, problem
+	}
+	if problem = s.unaffordable(step, want); problem != nil {
+		return problem.Error(), problem
+	}
+	return "", nil
 }
 
 func waiting(what string) Step {

@@ -163,11 +163,14 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 			return step, nil
 		}
 	}
-	step, err := reduce(growing, former, want)
-	if err != nil || step.Kind != "" {
-		return step.of(former), err
+	step, refusal := reduce(growing, former, want)
+	if refusal != nil && !cloud.Is(refusal, cloud.Unexpected) || step.Kind != "" {
+		return step.of(former), refusal
 	}
-	step, err = takeOver(growing, former, want)
+	step, err := takeOver(growing, former, want)
+	if refusal != nil && (err != nil || step.Kind == None) {
+		return Step{}, refusal
+	}
 	return step.of(growing), err
 }
 
@@ -219,7 +222,11 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 		if former.Autoscaled {
 			return Step{}, autoscaled(former)
 		}
-		return former.unlessAsked(Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}, fmt.Sprintf("worker %s to go", w.ID)), nil
+		step := Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}
+		if err := former.unaffordable(step, want); err != nil {
+			return Step{}, err
+		}
+		return former.unlessAsked(step, fmt.Sprintf("worker %s to go", w.ID)), nil
 	}
 	for _, id := range want.Retire {
 		if w, ok := former.worker(id); ok {

@@ -39,6 +39,9 @@ type State struct {
 	// Memory is what this instance has asked for lately. It only spaces requests
 	// out: with another one the plan is the same, sooner or later.
 	Memory Memory
+	// Ledger is what was asked for within a day, and total how many workers both pools have: see Pair.See.
+	Ledger Ledger
+	total  int
 	Now    time.Time
 }
 
@@ -115,6 +118,9 @@ func (s State) refusal(step Step) error {
 func (s State) unlessAsked(step Step, what string) Step {
 	if s.pauseLeft(step, SettlePause) > 0 {
 		return Step{Kind: None, Progress: cloud.Progress{WaitingFor: what}, Refusal: s.refusal(step)}
+	}
+	if wait, problem := s.repeated(step); wait != "" {
+		return Step{Kind: None, Progress: cloud.Progress{WaitingFor: what}, Refusal: problem}
 	}
 	return step
 }

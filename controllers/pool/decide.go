@@ -81,11 +81,15 @@ func (r *Reconciler) compute(s *Scope) {
 }
 
 // lasting is the pool as last seen, as large as it was wanted before. Substitutes are there for a while: sizing, which
-// keeps what is there to spare orders, must not keep them. After a restart, what reflects says how large that was.
+// keeps what is there to spare orders, must not keep them. After a restart, the record of what was ordered says how
+// large that was, else what reflects.
 func (r *Reconciler) lasting(s *Scope) *cloud.Pool {
 	known, size := r.poolClient.last, r.sized
 	if known == nil || s.inPlace() {
 		return known
+	}
+	if size == 0 {
+		size = r.poolClient.record.lasting(s.now)
 	}
 	if size == 0 {
 		byZone := map[string]int{}

@@ -56,6 +56,8 @@ type poolClient struct {
 	// underway is the change whose answer has not come yet, nil for none. Nothing else is asked meanwhile, by whatever
 	// connection: what was ordered may not be listed yet.
 	underway *call
+	// record is what the provider has asked for lately.
+	record *record
 	// waiting is what the last Ensure or Delete waits for.
 	waiting string
 	// wanted is what the last Ensure was asked for.
@@ -120,8 +122,8 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	return nil
 }
 
-// forget drops all that is known, but the change under way.
-func (c *poolClient) forget() { *c = poolClient{underway: c.underway} }
+// forget drops all that is known, but the change under way and the record of those before.
+func (c *poolClient) forget() { *c = poolClient{underway: c.underway, record: c.record} }
 
 // disconnect drops the connection and keeps the membership that was seen.
 func (c *poolClient) disconnect() {
@@ -153,7 +155,7 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	pool, err := c.provider.Observe(ctx, want)
+	pool, err := c.provider.Observe(cloud.WithRecord(ctx, c.record), want)
 	if err != nil {
 		c.observing.fail(now, err)
 		return true
@@ -206,7 +208,7 @@ func (c *poolClient) change(
 	case c.meshOff:
 		wait = offPatience
 	}
-	ctx, stop := context.WithTimeout(ctx, limit)
+	ctx, stop := context.WithTimeout(cloud.WithRecord(ctx, c.record), limit)
 	asked := &call{provider: c.provider, done: make(chan struct{})}
 	c.underway = asked
 	go func() {
@@ -307,7 +309,7 @@ func backOff(err error, failures int) time.Duration {
 		wait = min(time.Minute<<min(failures-1, 3), intervalRest)
 	case cloud.Unavailable, "":
 		wait = min(intervalActive<<min(failures-1, 5), intervalRest)
-	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unsupported, cloud.Unauthorized, cloud.QuotaExceeded:
+	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unsupported, cloud.Unauthorized, cloud.QuotaExceeded, cloud.Unexpected:
 	}
 	return max(wait, cloud.RetryAfter(err))
 }

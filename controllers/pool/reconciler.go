@@ -106,6 +106,9 @@ func (r *Reconciler) setDefaults() {
 	if r.Next == nil {
 		r.Next = rollout.Next
 	}
+	if r.poolClient.record == nil {
+		r.poolClient.record = &record{}
+	}
 	if r.budget == nil {
 		r.budget = eventBudget{}
 	}
@@ -144,6 +147,7 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if changed, err := r.addFinalizer(ctx, object, object.Spec.Mode != v1alpha1.ModePaused); err != nil || changed {
 		return retry(err)
 	}
+	r.readRecord(object)
 	s, err := r.observe(ctx, object)
 	if err != nil {
 		return r.observeFailed(ctx, s, err)

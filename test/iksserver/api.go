@@ -31,15 +31,17 @@ func (s *Server) routeV2() {
 		if bad := wellFormed(b.Taints); bad != nil {
 			return bad
 		}
-		p.taints = orEmpty(b.Taints)
+		if !s.beliefs.DropsTaints {
+			p.taints = orEmpty(b.Taints)
+		}
 		return nil
 	})
 	s.change("POST /v2/removeWorkerPoolZone", http.StatusNoContent, func(_ *cluster, p *pool, b change) *refusal {
 		return s.dropZone(p, b.Zone)
 	})
 	s.changeWorker("POST /v2/replaceWorker", s.replaceWorker)
-	s.changeWorker("POST /v2/removeWorker", func(_ *cluster, p *pool, w *worker) *refusal {
-		s.removeWorker(p, w)
+	s.changeWorker("POST /v2/removeWorker", func(c *cluster, p *pool, w *worker) *refusal {
+		s.removeWorker(c, p, w)
 		return nil
 	})
 }
@@ -131,7 +133,7 @@ func (s *Server) listPools(clusterKey string, describe func(*pool, *cluster) map
 	}
 	out := []map[string]any{}
 	for _, p := range c.pools {
-		out = append(out, s.listing(describe(p, c)))
+		out = append(out, s.listing(s.sized(p, describe(p, c))))
 	}
 	return out, nil
 }
@@ -142,7 +144,7 @@ func (s *Server) v2Pool(r *http.Request) (any, *refusal) {
 	if bad != nil {
 		return nil, bad
 	}
-	return s.sparse(p.v2(c), "id", "poolName", "flavor", "labels", "workerCount", "zones"), nil
+	return s.sparse(s.sized(p, p.v2(c)), "id", "poolName", "flavor", "labels", "workerCount", "zones"), nil
 }
 
 func (p *pool) v2(c *cluster) map[string]any {
@@ -294,9 +296,9 @@ func (s *Server) routeClassic() {
 		return s.listWorkers(r.PathValue("cluster"), r, v1Worker)
 	})
 	s.handle("DELETE /v1/clusters/{cluster}/workers/{worker}", http.StatusNoContent, func(r *http.Request) (any, *refusal) {
-		_, p, w, bad := s.findWorker(r.PathValue("cluster"), r.PathValue("worker"))
+		c, p, w, bad := s.findWorker(r.PathValue("cluster"), r.PathValue("worker"))
 		if bad == nil {
-			s.removeWorker(p, w)
+			s.removeWorker(c, p, w)
 		}
 		return nil, bad
 	})

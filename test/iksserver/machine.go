@@ -52,6 +52,9 @@ func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	if n := s.account(); w.fail == nil && s.quota > 0 && n >= s.quota {
 		w.fail = &failure{state: stateProvisionFailed, message: fmt.Sprintf(quotaMessage, p.flavor, n, s.quota)}
 	}
+	if s.beliefs.StaysOutdated {
+		w.version = "1.30.0_1"
+	}
 	p.workers = append(p.workers, w)
 	return w
 }
@@ -109,6 +112,9 @@ func (s *Server) moveWorker(c *cluster, p *pool, w *worker, then time.Time, anno
 			s.events.add(s.cfg.OnDeployed, view(c, p, w))
 		case next == stateDeleted && w.announced:
 			s.events.add(s.cfg.OnDeleted, view(c, p, w))
+		}
+		if next == stateDeployed && s.beliefs.LosesNew {
+			s.remove(w)
 		}
 	}
 }
@@ -254,6 +260,9 @@ func (s *Server) createPool(clusterKey, name, flavor string, size int, labels ma
 	p := s.newPool(c, name, flavor, size, labels)
 	o.OperatingSystem = cmp.Or(o.OperatingSystem, p.options.OperatingSystem)
 	p.options = o
+	if s.beliefs.ZonelessSizeIsLost {
+		p.size = 0
+	}
 	return c, p, nil
 }
 
@@ -272,6 +281,9 @@ func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
 		return refuse(http.StatusBadRequest, "E4e5b", "BadRequest", "Could not find flavor in the requested zone.")
 	case c.Provider == Classic && z.privateVLAN != "" && !slices.ContainsFunc(place.VLANs, func(v VLAN) bool { return v.ID == z.privateVLAN }):
 		return refuse(http.StatusBadRequest, "E0053", "BadRequest", "The private VLAN %q does not exist.", z.privateVLAN)
+	}
+	if s.beliefs.DropsZones {
+		return nil
 	}
 	p.zones = append(p.zones, z)
 	for range p.size {
@@ -301,7 +313,14 @@ func (s *Server) resize(c *cluster, p *pool, size int) *refusal {
 	if size < 0 {
 		return refuse(http.StatusBadRequest, "E0007", "BadRequest", "The size is not valid.")
 	}
+	same := p.size == size
 	p.size, p.balanced = size, true
+	if s.beliefs.ZonelessSizeIsLost && len(p.zones) == 0 {
+		p.size = 0
+	}
+	if same && s.beliefs.IgnoresSameSize {
+		return nil
+	}
 	s.balance(c, p)
 	return nil
 }
@@ -318,14 +337,23 @@ func wellFormed(taints map[string]string) *refusal {
 }
 
 // removeWorker takes one worker away; nothing takes its place until the next resize.
-func (s *Server) removeWorker(p *pool, w *worker) {
+func (s *Server) removeWorker(c *cluster, p *pool, w *worker) {
+	if s.beliefs.KeepsRemoved {
+		return
+	}
 	p.balanced = false
 	s.remove(w)
+	if s.beliefs.RefillsRemoved && p.has(w.zone) {
+		s.order(c, p, w.zone)
+	}
 }
 
 func (s *Server) replaceWorker(c *cluster, p *pool, w *worker) *refusal {
 	if w.state == stateDeleting {
 		return refuse(http.StatusConflict, "E9008", "Provisioning", "The worker node is being deleted.")
+	}
+	if s.beliefs.KeepsReplaced {
+		return nil
 	}
 	s.remove(w)
 	if p.balanced && p.has(w.zone) {

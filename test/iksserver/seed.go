@@ -380,8 +380,8 @@ func (s *Server) onPool(clusterID, poolName string, fn func(*cluster, *pool)) {
 // RemoveWorker takes a worker away, as a person at a console would.
 func (s *Server) RemoveWorker(clusterID, workerID string) {
 	s.locked(func() {
-		if _, p, w, bad := s.findWorker(clusterID, workerID); bad == nil {
-			s.removeWorker(p, w)
+		if c, p, w, bad := s.findWorker(clusterID, workerID); bad == nil {
+			s.removeWorker(c, p, w)
 		}
 	})
 }

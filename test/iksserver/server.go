@@ -97,6 +97,8 @@ type Server struct {
 	requests []Request
 	serial   int
 	failNext []failure
+	// beliefs are those that are wrong.
+	beliefs Beliefs
 	// quota is the number of workers an account may have; 0: any. profiles are the trusted ones.
 	quota    int
 	profiles []TrustedProfile

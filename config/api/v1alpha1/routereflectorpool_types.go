@@ -21,6 +21,9 @@ const OptionsLabel = "rrpool.io/options"
 // PoolsAnnotation holds the IDs of the worker pools that were seen with PoolLabel, as labels can be lost: "ID,ID".
 const PoolsAnnotation = "rrpool.io/worker-pools"
 
+// RequestsAnnotation of the RouteReflectorPool has what was asked of the cloud within a day, which bounds what is asked for next.
+const RequestsAnnotation = "rrpool.io/pool-requests"
+
 // Finalizer keeps the object until the node-to-node mesh carries the cluster again.
 const Finalizer = "rrpool.io/restore-mesh"
 

@@ -73,6 +73,9 @@ func growPool(v *view) *Step {
 	}
 	want := v.pool
 	want.Retire, want.Replace = nil, v.failed()
+	if s := v.giveUpFirst(want.Replace); s != nil {
+		return s
+	}
 	s := ensure("EnsurePool", v.poolLacks(want.Replace), want)
 	if s.Reason == "" { // there is nothing to ask the cloud for
 		if v.ready() {
@@ -85,6 +88,23 @@ func growPool(v *view) *Step {
 	}
 	s.WaitingFor = v.missingNodes()
 	return s
+}
+
+// giveUpFirst empties a zone that is being given up, where the cloud cannot be asked for the workers that others lack
+// without that zone getting some as well.
+func (v *view) giveUpFirst(replace []string) *Step {
+	p, want := v.Pool, v.d.Pool
+	if len(replace) > 0 || p.Drifted != "" || len(want.Zones) == 0 || !sets.New(p.Zones...).HasAll(want.Zones...) {
+		return nil
+	}
+	if p.SizePerZone >= want.SizePerZone && v.short() == "" {
+		return nil
+	}
+	refilled := func(z string) bool { return !slices.Contains(want.Zones, z) && v.live(z) < want.SizePerZone }
+	if !slices.ContainsFunc(p.Zones, refilled) {
+		return nil
+	}
+	return shrink(v)
 }
 
 // poolLacks says why the pool is not as wanted, "" when it is. Substitutes are not missed here: nothing depends on them.

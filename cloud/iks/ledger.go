@@ -1,0 +1,50 @@
+package iks
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+)
+
+// readLedger brings what was asked for lately up to date: with what another process has recorded, and with what the
+// pools show by now. A record that cannot be read is no empty one, as that would let everything be ordered again.
+func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec) error {
+	if record := cloud.RecordOf(ctx); record != nil && record.Text() != p.recorded {
+		ledger, err := poolplan.ReadLedger(record.Text(), p.cfg.Now())
+		if err != nil {
+			return p.invalidOrder("%v: remove annotation %s from the RouteReflectorPool", err, v1alpha1.RequestsAnnotation)
+		}
+		p.ledger, p.recorded = ledger, record.Text()
+	}
+	p.ledger = v.pair.See(p.ledger, want)
+	v.at(v.state.Name)
+	return nil
+}
+
+// record writes down that step is asked for, before it is: what nobody remembers would be ordered again.
+func (p *Provider) record(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
+	ledger := p.ledger.Asked(v.state.Request(step, want), min(want.Lasting, want.SizePerZone))
+	if record := cloud.RecordOf(ctx); record != nil {
+		text := ledger.String()
+		if err := record.Write(ctx, text); err != nil {
+			return &cloud.Error{Kind: cloud.Unavailable, Op: p.op("recording a request to"), Message: "nothing is asked for, as it cannot be recorded: " + p.session.scrub(err.Error())}
+		}
+		p.recorded = text
+	}
+	p.ledger = ledger
+	return nil
+}
+
+// answered takes in what came of the request that was recorded last. It is written down with the next one.
+func (p *Provider) answered(err error) {
+	switch {
+	case err == nil:
+	case slices.Contains([]cloud.Kind{cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict, cloud.Unauthorized, cloud.RateLimited}, cloud.KindOf(err)):
+		p.ledger = p.ledger.Answered(false)
+	case !cloud.Is(err, cloud.NotFound):
+		p.ledger = p.ledger.Answered(true)
+	}
+}

@@ -1,0 +1,344 @@
+package poolplan
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rrpool/rrpool/cloud"
+)
+
+// How much may be asked of a cloud that does not do as it was told. A worker that has failed explains one order, which
+// counts for none of this.
+const (
+	// window is how long a request counts.
+	window = 24 * time.Hour
+	// fewUnasked is how many workers may come that nobody ordered after the first removal. Then no more are removed: a
+	// cloud that refills what was removed would have one removed after the other.
+	fewUnasked = 3
+	// mostRequests is what is kept at most, so that an annotation can hold it.
+	mostRequests = 500
+)
+
+// limits of orders, and of removals, that no failure explains, for a pool of so many workers: all of them may be
+// exchanged twice within an hour, and four times within a day.
+func limits(workers int) (hour, day int) { return 2*workers + 2, 4*workers + 4 }
+
+// Ledger is what was asked of the cloud within the last day. Unlike a Memory it outlives the process, and it bounds what
+// is asked for; the zero value bounds nothing.
+type Ledger struct {
+	// Lasting is the size per zone that was wanted at the last request, without substitutes; 0: unknown.
+	Lasting  int       `json:"lasting,omitempty"`
+	Requests []Request `json:"requests,omitempty"`
+}
+
+// Request is one request to the cloud.
+type Request struct {
+	// At is in seconds since 1970.
+	At     int64  `json:"at"`
+	Kind   Kind   `json:"kind"`
+	Pool   string `json:"pool,omitempty"`
+	Zone   string `json:"zone,omitempty"`
+	Worker string `json:"worker,omitempty"`
+	Size   int    `json:"size,omitempty"`
+	// Options is the fingerprint of the flavor and options that were wanted: others are a new wish.
+	Options string `json:"options,omitempty"`
+	// Orders and Removals are how many workers it was to bring and to take, of Live in both pools.
+	Orders   int `json:"orders,omitempty"`
+	Removals int `json:"removals,omitempty"`
+	Live     int `json:"live,omitempty"`
+	// Failure: a worker that failed, or is dead, explains it.
+	Failure bool `json:"failure,omitempty"`
+	// Shown: its effect was seen. Lost: its answer was not, so it may not have been made. Repeated: it was asked for again
+	// without an effect, and is one with that.
+	Shown    bool `json:"shown,omitempty"`
+	Lost     bool `json:"lost,omitempty"`
+	Repeated bool `json:"repeated,omitempty"`
+}
+
+func (r Request) at() time.Time { return time.Unix(r.At, 0).UTC() }
+
+// repeats: o asks for the same as r.
+func (r Request) repeats(o Request) bool {
+	return r.Kind == o.Kind && r.Pool == o.Pool && r.Zone == o.Zone && r.Worker == o.Worker && r.Size == o.Size
+}
+
+// ReadLedger reads what String has written.
+func ReadLedger(text string, now time.Time) (Ledger, error) {
+	var l Ledger
+	if text == "" {
+		return l, nil
+	}
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return Ledger{}, fmt.Errorf("the record of what was ordered cannot be read: %w", err)
+	}
+	for i := range l.Requests {
+		l.Requests[i].At = min(l.Requests[i].At, now.Unix()) // a clock that was wrong must not stop orders for long
+	}
+	return l.since(now.Add(-window)), nil
+}
+
+// String is the ledger as it is kept.
+func (l Ledger) String() string {
+	text, _ := json.Marshal(l) // numbers and words
+	return string(text)
+}
+
+// since leaves out what is older, or too much.
+func (l Ledger) since(at time.Time) Ledger {
+	l.Requests = slices.DeleteFunc(slices.Clone(l.Requests), func(r Request) bool { return r.at().Before(at) })
+	l.Requests = l.Requests[max(0, len(l.Requests)-mostRequests):]
+	return l
+}
+
+// Asked is the ledger with a request. What it repeats, without an effect so far, is one with it: no request that is
+// repeated brings more than it does once.
+func (l Ledger) Asked(r Request, lasting int) Ledger {
+	l = l.since(r.at().Add(-window))
+	for i := range l.Requests {
+		if o := &l.Requests[i]; r.repeats(*o) && !o.Shown {
+			o.Repeated = true
+		}
+	}
+	l.Lasting, l.Requests = cmp.Or(lasting, l.Lasting), append(l.Requests, r)
+	return l
+}
+
+// Answered is the ledger after the last request was refused, which makes it none, or its answer was lost.
+func (l Ledger) Answered(lost bool) Ledger {
+	last := len(l.Requests) - 1
+	if l.Requests = slices.Clone(l.Requests); lost {
+		l.Requests[last].Lost = true
+	} else {
+		l.Requests = l.Requests[:last]
+	}
+	return l
+}
+
+// tries are the requests that step would repeat, none of which had an effect.
+func (l Ledger) tries(step Request) (out []Request) {
+	for _, r := range slices.Backward(l.Requests) {
+		switch {
+		case !r.repeats(step) || r.Lost:
+		case r.Shown:
+			return out
+		default:
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// See brings both pools' ledger up to date with what they show.
+func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
+	l = l.since(p[0].Now.Add(-window))
+	for i, r := range l.Requests {
+		for _, s := range p {
+			l.Requests[i].Shown = l.Requests[i].Shown || s.Name == r.Pool && s.shows(r, want, p.live())
+		}
+	}
+	for i := range p {
+		p[i].Ledger, p[i].total = l, p.live()
+	}
+	return l
+}
+
+// live counts the workers of both pools.
+func (p *Pair) live() int {
+	n := 0
+	for _, s := range p {
+		for _, w := range s.Workers {
+			if w.State != cloud.WorkerDeleting {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// shows: the pool is as the request was to make it.
+func (s State) shows(r Request, want cloud.PoolSpec, live int) bool {
+	switch r.Kind {
+	case Create:
+		return s.Exists
+	case DeletePool:
+		return !s.Exists || s.Deleting
+	case SetTaints:
+		return s.TaintsUnseen || Tainted(s.Taints, want.Taints) // of what the cloud never shows, nothing can be said
+	case AddZone:
+		return slices.Contains(s.Zones, r.Zone)
+	case RemoveZone:
+		return !slices.Contains(s.Zones, r.Zone)
+	case Resize:
+		return r.Orders > 0 && live > r.Live || r.Orders == 0 && s.SizePerZone == r.Size
+	case Remove, Replace:
+		_, there := s.worker(r.Worker)
+		return !there
+	case None:
+	}
+	return true
+}
+
+// Request is step as it is recorded.
+func (s State) Request(step Step, want cloud.PoolSpec) Request {
+	r := Request{
+		At: s.Now.Unix(), Kind: step.Kind, Pool: s.Name, Zone: step.Zone, Worker: step.Worker, Size: step.Size,
+		Options: Fingerprint(want), Live: s.total,
+	}
+	w, _ := s.worker(step.Worker)
+	r.Failure = step.Kind == Replace || step.Kind == Remove && (w.State == cloud.WorkerFailed || slices.Contains(want.Replace, w.ID))
+	switch step.Kind {
+	case AddZone:
+		r.Orders = cmp.Or(s.SizePerZone, want.SizePerZone)
+	case Resize:
+		for _, z := range s.Zones {
+			r.Orders += max(0, step.Size-s.live(z))
+		}
+	case Replace:
+		r.Orders, r.Removals = 1, 1
+	case Remove:
+		r.Removals = 1
+	case None, Create, SetTaints, RemoveZone, DeletePool:
+	}
+	return r
+}
+
+// manyTries without an effect are a problem. Fewer are a cloud that takes its time.
+const manyTries = 3
+
+// repeated says what to wait for, as the same was asked for before and has no effect so far; "" for nothing. The pause
+// doubles with each try.
+func (s State) repeated(step Step) (wait string, problem error) {
+	tries := s.Ledger.tries(s.Request(step, cloud.PoolSpec{}))
+	if len(tries) == 0 {
+		return "", nil
+	}
+	again := tries[0].at().Add(SettlePause << min(len(tries)-1, 8))
+	if !s.Now.Before(again) {
+		return "", nil
+	}
+	wait = fmt.Sprintf("the cloud to show that rrpool %s", step)
+	if len(tries) >= manyTries {
+		problem = s.unexpected(again, "rrpool %s, and the cloud has acknowledged that %d times since %s, without an effect: %s; it is asked for again at %s",
+			step, len(tries), clock(tries[len(tries)-1].at()), s.shape(), clock(again))
+	}
+	return wait, problem
+}
+
+// shape says what the pool is like now.
+func (s State) shape() string {
+	return fmt.Sprintf("pool %s has %d workers, the size %d per zone, and the zones %s", s.Name, s.total, s.SizePerZone, cmp.Or(cloud.Capped(s.Zones, ", "), "none"))
+}
+
+// clock writes a time for a message.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+func (s State) unexpected(again time.Time, format string, args ...any) error {
+	return &cloud.Error{
+		Kind: cloud.Unexpected, Op: fmt.Sprintf("changing pool %q", s.Name), RetryAfter: min(again.Sub(s.Now), FailurePause),
+		Message: fmt.Sprintf(format, args...) + "; see what else changes the pool (ibmcloud ks worker ls, ibmcloud ks worker-pool get)",
+	}
+}
+
+// unaffordable says why step is not taken now: more came than was ordered, or more was ordered or removed than
+// any failure explains. Each request that no longer counts lets another one through.
+func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
+	r := s.Request(step, want)
+	if r.Failure || r.Orders == 0 && r.Removals == 0 {
+		return nil
+	}
+	if came, first := s.unasked(); came >= fewUnasked {
+		return s.unexpected(first.at().Add(window), "since %s rrpool has removed %d workers and ordered %d, so there should be %d, and there are %d: "+
+			"what is removed comes back, or something else orders workers; none is ordered or removed until %s, but those that fail are replaced",
+			clock(first.at()), s.sum(first.at(), Request.removed), s.sum(first.at(), Request.ordered), s.total-came, s.total, clock(first.at().Add(window)))
+	}
+	workers := max(s.total, want.SizePerZone*len(zonesOf(s, want)))
+	for _, o := range s.Ledger.Requests {
+		workers = max(workers, o.Live+o.Orders)
+	}
+	hour, day := limits(workers)
+	for _, l := range []budget{
+		{"ordered", Request.ordered, hour, time.Hour, true}, {"removed", Request.removed, hour, time.Hour, true},
+		{"ordered", Request.ordered, day, window, false}, {"removed", Request.removed, day, window, false},
+	} {
+		if again := s.room(l, r); again.After(s.Now) {
+			return s.unexpected(again, "rrpool has %s %d workers within %s that no failure explains, for a pool of %d: none is ordered or removed until %s, "+
+				"but those that fail are replaced", l.what, s.sum(s.Now.Add(-l.over), l.of), l.over, workers, clock(again))
+		}
+	}
+	return nil
+}
+
+// budget is how many workers may be ordered, or removed, within a time; with same, of one wish for flavor and options.
+type budget struct {
+	what  string
+	of    func(Request) int
+	limit int
+	over  time.Duration
+	same  bool
+}
+
+// ordered counts the orders that failures do not explain: each worker that was taken away as it had failed makes up for one.
+func (r Request) ordered() int {
+	switch {
+	case r.Repeated:
+		return 0
+	case r.Failure:
+		return r.Orders - r.Removals
+	}
+	return r.Orders
+}
+
+// removed counts the removals that failures do not explain.
+func (r Request) removed() int {
+	if r.Failure || r.Repeated {
+		return 0
+	}
+	return r.Removals
+}
+
+// sum adds up the requests since then.
+func (s State) sum(since time.Time, of func(Request) int) int {
+	n := 0
+	for _, r := range s.Ledger.Requests {
+		if !r.at().Before(since) {
+			n += of(r)
+		}
+	}
+	return n
+}
+
+// room is when there is room for r within b.
+func (s State) room(b budget, r Request) time.Time {
+	n := b.of(r)
+	for _, o := range slices.Backward(s.Ledger.Requests) {
+		if o.at().Add(b.over).After(s.Now) && (!b.same || o.Options == r.Options) {
+			n += b.of(o)
+		}
+		if n > b.limit {
+			return o.at().Add(b.over)
+		}
+	}
+	return s.Now
+}
+
+// unasked is how many more workers there are than there should be, since the first removal that no failure explains.
+func (s State) unasked() (came int, first Request) {
+	i := slices.IndexFunc(s.Ledger.Requests, func(r Request) bool { return r.removed() > 0 })
+	if i < 0 {
+		return 0, Request{}
+	}
+	first = s.Ledger.Requests[i]
+	came = s.total - first.Live
+	for _, r := range s.Ledger.Requests[i:] {
+		if r.Shown {
+			came += r.Removals
+		}
+		if r.Shown || r.Kind != Replace && !r.Repeated {
+			came -= r.Orders
+		}
+	}
+	return came, first
+}

@@ -1,0 +1,126 @@
+package pool_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+func size(perZone int32) func(*v1alpha1.RouteReflectorPool) {
+	return func(p *v1alpha1.RouteReflectorPool) { p.Spec.Sizing.Min = 3 * perZone }
+}
+
+// asked counts the changes that the cloud has acknowledged.
+func (o *cloudEnvironment) asked() (n int) {
+	for _, r := range o.server.Requests() {
+		if r.Mutating() && r.Executed() {
+			n++
+		}
+	}
+	return n
+}
+
+// A wrong belief about the cloud is said, buys little, and leaves routing alone, however often the manager restarts.
+func TestAWrongBeliefIsSaidAndBuysLittle(t *testing.T) {
+	for name, tc := range map[string]struct {
+		beliefs iksserver.Beliefs
+		before  []func(*v1alpha1.RouteReflectorPool)
+		after   func(*cloudEnvironment)
+		// requests and workers are the most that are made, and ordered beyond those wanted, in a day.
+		requests, workers int
+		says              string
+	}{
+		"what was removed comes back": {
+			beliefs: iksserver.Beliefs{RefillsRemoved: true}, before: []func(*v1alpha1.RouteReflectorPool){size(2)},
+			after:    func(o *cloudEnvironment) { o.edit(size(1)) },
+			requests: 4, workers: 3, says: "what is removed comes back",
+		},
+		"a removal is acknowledged, and nothing comes of it": {
+			beliefs: iksserver.Beliefs{KeepsRemoved: true}, before: []func(*v1alpha1.RouteReflectorPool){size(2)},
+			after:    func(o *cloudEnvironment) { o.edit(size(1)) },
+			requests: 12, says: "without an effect",
+		},
+		"a resize to the same size brings nothing": {
+			beliefs: iksserver.Beliefs{IgnoresSameSize: true}, after: func(o *cloudEnvironment) {
+				o.server.RemoveWorker(clusterID, o.server.Workers(clusterID, "route-reflectors")[0].ID)
+			},
+			requests: 12, says: "without an effect",
+		},
+		"a replacement is acknowledged, and nothing comes of it": {
+			beliefs: iksserver.Beliefs{KeepsReplaced: true}, after: func(o *cloudEnvironment) {
+				o.server.Break(clusterID, o.server.Workers(clusterID, "route-reflectors")[0].ID, "deploy_failed", "critical", "broken")
+				o.die(o.server.Workers(clusterID, "route-reflectors")[0].IP)
+			},
+			requests: 12, says: "without an effect",
+		},
+		"workers that come are gone again": {
+			beliefs: iksserver.Beliefs{LosesNew: true}, after: func(o *cloudEnvironment) {
+				o.server.RemoveWorker(clusterID, o.server.Workers(clusterID, "route-reflectors")[0].ID)
+			},
+			requests: 20, workers: 20, says: "that no failure explains",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCloud(t, func(o *cloudEnvironment) {
+				o.server.Believe(tc.beliefs)
+				before, ordered := o.asked(), o.everOrdered()
+				tc.after(o)
+				said := ""
+				for range 12 {
+					o.pass(2 * time.Hour)
+					if o.is("Degraded True CloudUnexpected") {
+						said = o.condition(v1alpha1.ConditionDegraded).Message
+					}
+					o.restart() // what was asked for in vain is remembered on the cluster
+				}
+				require.Contains(t, said, tc.says)
+				require.LessOrEqual(t, o.asked()-before, tc.requests)
+				require.LessOrEqual(t, o.everOrdered()-ordered, tc.workers)
+				require.Empty(t, o.lost)
+			}, tc.before...)
+		})
+	}
+}
+
+// everOrdered counts the workers that were ever ordered for the pool.
+func (o *cloudEnvironment) everOrdered() (n int) {
+	for _, of := range o.ordered {
+		n += of
+	}
+	return n
+}
+
+// A pool that does not show its size gets its zones all the same, or says why not; none is resized for ever.
+func TestAPoolWithAnotherSizeIsNotResizedForEver(t *testing.T) {
+	for name, tc := range map[string]struct {
+		beliefs iksserver.Beliefs
+		done    bool
+	}{
+		"0 until it has a zone":                      {iksserver.Beliefs{ZonelessSizeIsZero: true}, true},
+		"0 for good until it has a zone":             {iksserver.Beliefs{ZonelessSizeIsLost: true}, true},
+		"that of all its zones":                      {iksserver.Beliefs{SizeIsTotal: true}, false},
+		"zones that are acknowledged, and not added": {iksserver.Beliefs{DropsZones: true}, false},
+		"taints that are acknowledged, and not set":  {iksserver.Beliefs{DropsTaints: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newCloudEnvironment(t)
+				o.server.Believe(tc.beliefs)
+				o.until(6*time.Hour, o.migrated)
+				all := o.asked()
+				if tc.done {
+					require.True(t, o.migrated(), "%+v", o.object().Status)
+					require.LessOrEqual(t, all, 8)
+					return
+				}
+				require.LessOrEqual(t, all, 40)
+				require.True(t, o.is("Degraded True CloudUnexpected"), "%+v", o.object().Status.Conditions)
+			})
+		})
+	}
+}

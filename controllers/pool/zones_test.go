@@ -1,0 +1,84 @@
+package pool_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/test/iksserver"
+)
+
+// A zone gives way to another, though workers have gone by name, which switches the cloud's rebalancing off. None is
+// bought for the zone that is given up.
+func TestAZoneGivesWayThoughWorkersAreMissing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before int32
+		// gone are the zones that lose a worker by name, after is the size per zone from then on.
+		gone  []string
+		after int32
+	}{
+		"in a zone that stays": {before: 1, gone: []string{"z2"}, after: 1},
+		"in both":              {before: 2, gone: []string{"z2", "z3"}, after: 2},
+		"in the zone that is given up, and more grow": {before: 1, gone: []string{"z3"}, after: 2},
+		"in none, and more grow":                      {before: 1, after: 2},
+		"in all, and fewer are wanted":                {before: 2, gone: []string{"z1", "z2", "z3"}, after: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCloud(t, func(o *cloudEnvironment) {
+				o.server.AddZone(clusterID, iksserver.Zone{ID: "z4", Subnets: []iksserver.Subnet{{ID: "sub-z4", CIDR: "10.0.0.0/24", Available: 99}}})
+				bought := o.ordered["z3"]
+				o.edit(func(p *v1alpha1.RouteReflectorPool) {
+					p.Spec.Provider.IKS.Zones = []string{"z1", "z2", "z4"}
+					size(tc.after)(p)
+				})
+				for _, zone := range tc.gone {
+					for _, w := range o.server.Workers(clusterID, "route-reflectors") {
+						if w.Zone == zone {
+							o.server.RemoveWorker(clusterID, w.ID)
+							break
+						}
+					}
+				}
+				o.pass(8 * time.Hour)
+				zones := map[string]int32{}
+				for _, w := range o.server.Workers(clusterID, "route-reflectors") {
+					zones[w.Zone]++
+				}
+				require.Equal(t, map[string]int32{"z1": tc.after, "z2": tc.after, "z4": tc.after}, zones, "%+v", o.seenStep)
+				require.Equal(t, bought, o.ordered["z3"])
+				require.Empty(t, o.lost)
+			}, func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Zones = []string{"z1", "z2", "z3"} }, size(tc.before))
+		})
+	}
+}
+
+// A restart in an outage, in which reflectors are gone as well, does not change what size is wanted.
+func TestARestartInAnOutageKeepsTheSize(t *testing.T) {
+	inCloud(t, func(o *cloudEnvironment) {
+		wanted := 0
+		o.decide = func(seen rollout.Observed, want rollout.Desired, now time.Time) rollout.Step {
+			wanted = want.Pool.SizePerZone
+			return rollout.Next(seen, want, now)
+		}
+		o.pass(25 * time.Hour)
+		require.Equal(t, 2, wanted)
+		o.fail("10.0.0.1", "10.0.0.2", "10.0.0.3")
+		gone := map[string]bool{}
+		for _, w := range o.server.Workers(clusterID, "route-reflectors") {
+			if !gone[w.Zone] {
+				gone[w.Zone] = true
+				o.server.RemoveWorker(clusterID, w.ID)
+			}
+		}
+		for range 10 {
+			o.pass(time.Minute)
+			require.Equal(t, 2, wanted)
+			o.restart()
+		}
+	}, func(p *v1alpha1.RouteReflectorPool) {
+		p.Spec.Sizing.Method, p.Spec.Sizing.Ratio = v1alpha1.SizingLinear, "1"
+	})
+}
