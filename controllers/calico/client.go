@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
@@ -267,5 +268,32 @@ func (b backend) pairOf(kind string, object runtime.Object) (pair *model.KVPair,
 	if known, ok := o.(resource); ok {
 		err = fromStored(b.group, known)
 	}
+	slim(o)
 	return &model.KVPair{Key: model.ResourceKey{Kind: kind, Name: o.GetName()}, Value: o, Revision: o.GetResourceVersion()}, err
 }
+
+// slim leaves of what there is most of, affinities and reports, no more than is read.
+func slim(o client.Object) {
+	unread := func(kept ...string) func(string, string) bool {
+		return func(key, _ string) bool { return !slices.Contains(kept, key) }
+	}
+	switch o := o.(type) {
+	case *unstructured.Unstructured:
+		spec, _ := o.Object["spec"].(map[string]any)
+		maps.DeleteFunc(spec, func(key string, _ any) bool { return !slices.Contains(affinityFields, key) })
+		o.Object = map[string]any{
+			"metadata": map[string]any{"name": o.GetName(), "resourceVersion": o.GetResourceVersion()},
+			"spec":     spec,
+		}
+	case *apiv3.CalicoNodeStatus:
+		maps.DeleteFunc(o.Labels, unread(managedByLabel, reportLabel))
+		maps.DeleteFunc(o.Annotations, unread(clearedAnnotation))
+		o.OwnerReferences, o.Finalizers = nil, nil
+		if !isReport(o) {
+			o.Spec, o.Status = apiv3.CalicoNodeStatusSpec{}, apiv3.CalicoNodeStatusStatus{}
+		}
+	}
+}
+
+// affinityFields are those that blockOf reads.
+var affinityFields = []string{"cidr", "node", "state", "deleted", "type"}

@@ -2,15 +2,22 @@ package calico
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // scripted is a backend that answers as the test says.
@@ -126,4 +133,39 @@ func TestWhatIsNoReportOfOursIsNeitherKeptNorSignaled(t *testing.T) {
 	require.Empty(t, s.statuses)
 	require.Nil(t, s.config)
 	require.Empty(t, s.changes)
+}
+
+// What others write into an affinity or a report is not kept.
+func TestOfAffinitiesAndReportsOnlyWhatIsReadIsKept(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	affinity := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "crd.projectcalico.org/v1", "kind": "BlockAffinity",
+		"metadata": map[string]any{"name": "a", "resourceVersion": "7", "annotations": map[string]any{"x": big}, "managedFields": []any{}},
+		"spec":     map[string]any{"cidr": "10.0.0.0/26", "node": "n", "state": "confirmed", "deleted": "false", "x": big}, "status": big,
+	}}
+	ours, theirs := apiv3.NewCalicoNodeStatus(), apiv3.NewCalicoNodeStatus()
+	for _, o := range []*apiv3.CalicoNodeStatus{ours, theirs} {
+		o.Name, o.UID, o.ResourceVersion, o.Generation = "rrpool-n", "u", "7", 3
+		o.Labels, o.Annotations = map[string]string{"x": big}, map[string]string{"x": big, clearedAnnotation: "kept"}
+		o.OwnerReferences = []metav1.OwnerReference{{Name: big}}
+		o.Spec.Node, o.Status.Agent.BIRDV4.Version = "n", "v2"
+	}
+	ours.Labels[managedByLabel], theirs.Status.Agent.BIRDV4.Version = managedByValue, big
+	b := backend{group: GroupV3}
+	for kind, o := range map[string]client.Object{libapiv3.KindBlockAffinity: affinity, apiv3.KindCalicoNodeStatus: ours, "theirs": theirs} {
+		pair, err := b.pairOf(kind, o)
+		require.NoError(t, err)
+		text, err := json.Marshal(pair.Value)
+		require.NoError(t, err)
+		require.Less(t, len(text), 1000, kind)
+		require.Equal(t, "7", pair.Revision)
+	}
+	kept, ok := blockOf(affinity)
+	require.True(t, ok)
+	require.Equal(t, block{node: "n", prefix: netip.MustParsePrefix("10.0.0.0/26")}, kept)
+	require.Equal(t, map[string]string{clearedAnnotation: "kept"}, ours.Annotations)
+	require.True(t, isReport(ours))
+	require.Equal(t, "v2", ours.Status.Agent.BIRDV4.Version)
+	require.EqualValues(t, "u", ours.UID)
+	require.EqualValues(t, 3, ours.Generation)
 }

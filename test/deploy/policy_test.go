@@ -111,6 +111,10 @@ var writes = map[string][]write{
 	},
 	"a ClusterPeering's IPPools": {
 		{"create", ipPools, "rrpool-peering-b", `{spec: {cidr: 10.250.0.0/16, disabled: true}}`, ""},
+		{"create", ipPools, "rrpool-peering-on", `{spec: {cidr: 10.251.0.0/16}}`, "rrpool writes IPPools that are disabled only: rrpool-peering-on is not"},
+		{"create", ipPools, "rrpool-peering-on", `{spec: {cidr: 10.251.0.0/16, disabled: false}}`, "disabled only"},
+		{"patch", ipPools, "rrpool-peering-b", `{spec: {disabled: false}}`, "disabled only"},
+		{"patch", ipPools, "rrpool-peering-b", `{spec: {disabled: null}}`, "disabled only"},
 		{"delete", ipPools, "rrpool-peering-b", "", ""},
 	},
 	"an IPPool of others": {

@@ -127,11 +127,17 @@ func (r *reader) logs(ctx context.Context) {
 	}
 }
 
+// mostOfLog is in bytes: a line may be of any length.
+const mostOfLog = 8 << 20
+
 func (r *reader) log(ctx context.Context, pod, name string, options *corev1.PodLogOptions) {
-	options.TailLines, options.Timestamps = new(int64(5000)), true
+	options.TailLines, options.LimitBytes, options.Timestamps = new(int64(5000)), new(int64(mostOfLog)), true
 	content, err := r.kube.CoreV1().Pods(r.namespace).GetLogs(pod, options).Do(ctx).Raw()
 	switch {
 	case err == nil:
+		if len(content) >= mostOfLog {
+			r.miss(name, fmt.Errorf("its end: the last 5000 lines have more than %d bytes", mostOfLog))
+		}
 		r.add(name, r.redact.text(string(content)))
 	case apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err): // the kubelet's own words, which say most
 		r.miss(name, err)

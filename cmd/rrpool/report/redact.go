@@ -18,10 +18,10 @@ const gone = "[redacted]"
 type redactor struct{ values []string }
 
 // secretive are words in names of what holds a secret.
-const secretive = `password|passwd|passphrase|secret|token|api[-_ ]?key|access[-_]?key|private[-_]?key|encryption[-_]?key|credential|client-key-data|client-certificate-data`
+const secretive = `password|passwd|passphrase|secret|token|api[-_ ]?key|access[-_]?key|private[-_]?key|dockerconfigjson|dockercfg|encryption[-_]?key|credential|client-key-data|client-certificate-data`
 
 // secretName matches names of fields and variables whose value is a secret.
-var secretName = regexp.MustCompile(`(?i)(` + secretive + `|authorization)`)
+var secretName = regexp.MustCompile(`(?i)(` + secretive + `|authorization|^auth$|(^|[-_])(pass|pwd)$)`)
 
 // reference matches names that only say where a secret is.
 var reference = regexp.MustCompile(`(?i)(ref|name|file|path|namespace|mount)$`)
@@ -35,7 +35,8 @@ type pattern struct {
 // shapes are secrets by themselves, wherever they stand.
 var shapes = []pattern{
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), gone},
-	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`), "${1}" + gone + "@"},
+	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]+@`), "${1}" + gone + "@"},                       // up to the last @: passwords have some
+	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]*[^/\s"'<>\d][^\s"'<>]*@`), "${1}" + gone + "@"}, // and slashes: what begins as a port does is none
 	{regexp.MustCompile(`(?i)\b(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}`), "${1} " + gone},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(\.[A-Za-z0-9_-]*)?`), gone},
 }
@@ -45,6 +46,8 @@ var shapes = []pattern{
 var named = []pattern{
 	{regexp.MustCompile(`(?i)(authorization\\*["']?\s*[:=]\s*\[?\s*\\*["']?)((bearer|basic|token)\s+)?[^\s"'\\,\]]+`), "${1}" + gone},
 	{regexp.MustCompile(`(?i)(password\s+)"[^"\n]*"`), `${1}"` + gone + `"`},
+	// of Docker's registries, and short names, which are parts of other words
+	{regexp.MustCompile(`(?i)((?:\b|_)(?:auth|pass|pwd)\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
 	{regexp.MustCompile(`(?i)((?:` + secretive + `)[\w.-]*?\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
 }
 

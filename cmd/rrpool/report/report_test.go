@@ -212,6 +212,15 @@ func TestWhatLooksLikeASecretGoes(t *testing.T) {
 		"an argument":                 {"--api-token=hunter2 --v=2", "--api-token=[redacted] --v=2"},
 		"a variable":                  {"IBMCLOUD_API_KEY=hunter2", "IBMCLOUD_API_KEY=[redacted]"},
 		"a URL":                       {"https://me:hunter2@host/x", "https://me:[redacted]@host/x"},
+		"a password with an @":        {"at https://me:p@ss@host/x and", "at https://me:[redacted]@host/x and"},
+		"a password with a slash":     {`"https://me:p/w@host/x"`, `"https://me:[redacted]@host/x"`},
+		"a password of digits":        {"etcd://me:1234@host:2379/x", "etcd://me:[redacted]@host:2379/x"},
+		"auth of Docker":              {`{"auths":{"icr.io":{"auth":"dTpw","email":"a"}}}`, `{"auths":{"icr.io":{"auth":[redacted],"email":"a"}}}`},
+		"auth of Docker in JSON":      {`"{\"auth\":\"dTpw\"}"`, `"{\"auth\":[redacted]}"`},
+		"a Secret of Docker's":        {".dockerconfigjson: eyJhIjoxfQ==", ".dockerconfigjson: [redacted]"},
+		"pass":                        {"user=me pass=hunter2 next", "user=me pass=[redacted] next"},
+		"DB_PASS and pwd":             {"DB_PASS=hunter2; pwd: 'a b'", "DB_PASS=[redacted]; pwd: [redacted]"},
+		"what only begins like that":  {"passive: true, bypass: 1, author=me, 3 tests pass", "passive: true, bypass: 1, author=me, 3 tests pass"},
 		"a private key":               {"a\n-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\nb", "a\n[redacted]\nb"},
 		"a private key that is cut":   {"a\n-----BEGIN PRIVATE KEY-----\nMHc", "a\n[redacted]"},
 		"a name of a worker stays":    {"kube-c0ffee0000000000000000-mycluster-default-000001f2", "kube-c0ffee0000000000000000-mycluster-default-000001f2"},
@@ -250,7 +259,7 @@ func TestFieldsOfObjects(t *testing.T) {
 	got := (&redactor{}).object(map[string]any{
 		"metadata": map[string]any{"name": "x", "managedFields": []any{"y"}, "annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": "z"}},
 		"spec": map[string]any{
-			"password": "p", "apiKey": "k", "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
+			"password": "p", "auth": "a", "pass": "p", "passive": "kept", ".dockerconfigjson": "d", "apiKey": "k", "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
 			"env":  []any{map[string]any{"name": "DB_PASSWORD", "value": "p"}, map[string]any{"name": "KEPT", "value": "kept"}},
 			"args": []any{"--token=t", "--kept=1"}, "tokens": []any{"a", "b"}, "seconds": int64(3),
 		},
@@ -258,7 +267,7 @@ func TestFieldsOfObjects(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"metadata": map[string]any{"name": "x"},
 		"spec": map[string]any{
-			"password": gone, "apiKey": gone, "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
+			"password": gone, "auth": gone, "pass": gone, "passive": "kept", ".dockerconfigjson": gone, "apiKey": gone, "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
 			"env":  []any{map[string]any{"name": "DB_PASSWORD", "value": gone}, map[string]any{"name": "KEPT", "value": "kept"}},
 			"args": []any{"--token=" + gone, "--kept=1"}, "tokens": []any{gone, gone}, "seconds": int64(3),
 		},
