@@ -60,6 +60,10 @@ type Reconciler struct {
 	Leading func(context.Context) error
 	// ReadSide is calico.ReadSide unless a test sets it.
 	ReadSide func(context.Context, *rest.Config) (peering.Side, error)
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// damping has what remote clusters have declared, by the name of the ClusterPeering.
+	damping map[string]*damping
 	// Wait is how long a time really takes, for tests with a fast clock.
 	Wait func(time.Duration) time.Duration
 }
@@ -73,7 +77,9 @@ type scope struct {
 	step     peering.Step
 	// remoteErr is why the remote cluster is not known now, nil where it is.
 	remoteErr error
-	changes   int
+	// held is why what the remote cluster declares now is not taken, "" where it is.
+	held    string
+	changes int
 }
 
 // Reconcile takes one ClusterPeering a step further.
@@ -151,6 +157,10 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if !s.desired.Gone {
 		s.observed.Remote, s.remoteErr = r.remote(ctx, spec.Remote)
 	}
+	if s.desired.Allowed, err = parsed("spec.remote.allowedCIDRs", spec.Remote.AllowedCIDRs, peering.ParseCIDR); err != nil && !s.desired.Gone {
+		return err
+	}
+	r.damp(s)
 	return nil
 }
 
@@ -217,7 +227,7 @@ func (r *Reconciler) serviceCIDRs(ctx context.Context, announced []netip.Prefix)
 	}
 	var out []netip.Prefix
 	for _, c := range found.Items {
-		cidrs, err := parsed("spec.cidrs of ServiceCIDR "+c.Name, c.Spec.CIDRs, netip.ParsePrefix) // Kubernetes has checked them
+		cidrs, err := parsed("spec.cidrs of ServiceCIDR "+c.Name, c.Spec.CIDRs, peering.ParseCIDR)
 		if err != nil {
 			return nil, err
 		}

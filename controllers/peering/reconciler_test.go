@@ -398,18 +398,22 @@ func TestAValueThatCannotBeUsedIsNamedWithItsField(t *testing.T) {
 	b := newBench(t)
 	transit := static("10.9.0.1", "10.210.0.0/16", "10.211.0.0/16")
 	transit.Remote.Static.ASNumber = 23456
+	require.ErrorContains(t, b.kube.Create(t.Context(), &v1alpha1.ClusterPeering{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: transit}), "AS numbers 23456, 65535 and 4294967295 are reserved")
+	transit.Remote.Static.ASNumber = 64513
 	for says, spec := range map[string]v1alpha1.ClusterPeeringSpec{
-		`spec.remote.static.reflectors: "10.9.0.1/24" is no IP address such as 10.0.0.7: correct it`:                                      static("10.9.0.1/24", "10.210.0.0/16", "10.211.0.0/16"),
-		`spec.remote.static.reflectors: "fe80::1%eth0" is no IP address`:                                                                  static("fe80::1%eth0", "10.210.0.0/16", "10.211.0.0/16"),
-		`spec.remote.static.reflectors: 0.0.0.0 cannot be the address of a node`:                                                          static("0.0.0.0", "10.210.0.0/16", "10.211.0.0/16"),
-		`spec.remote.static.podCIDRs: "::ffff:10.0.0.0/104" is no CIDR`:                                                                   static("10.9.0.1", "::ffff:10.0.0.0/104", "10.211.0.0/16"),
-		`spec.remote.static.podCIDRs: 169.254.0.0/16 cannot be a range of pods or services`:                                               static("10.9.0.1", "169.254.0.0/16", "10.211.0.0/16"),
-		`spec.remote.static.serviceCIDRs: 0.0.0.0/1 is too large a range`:                                                                 static("10.9.0.1", "10.210.0.0/16", "0.0.0.0/1"),
-		`spec.remote.static.asNumber: 23456 is no AS number that a cluster can have: 1 to 4294967294 without 23456 and 65535: correct it`: transit,
-		`spec.remote.static.podCIDRs: "10.210.0.0" is no CIDR such as 10.210.0.0/16: correct it`:                                          static("10.9.0.1", "10.210.0.0", "10.211.0.0/16"),
+		`spec.remote.static.reflectors: "10.9.0.1/24" is no IP address such as 10.0.0.7: correct it`: static("10.9.0.1/24", "10.210.0.0/16", "10.211.0.0/16"),
+		`spec.remote.static.reflectors: "fe80::1%eth0" is no IP address`:                             static("fe80::1%eth0", "10.210.0.0/16", "10.211.0.0/16"),
+		`spec.remote.static.reflectors: 0.0.0.0 cannot be the address of a node`:                     static("0.0.0.0", "10.210.0.0/16", "10.211.0.0/16"),
+		`spec.remote.static.podCIDRs: "::ffff:10.0.0.0/104" is no CIDR`:                              static("10.9.0.1", "::ffff:10.0.0.0/104", "10.211.0.0/16"),
+		`spec.remote.static.podCIDRs: 169.254.0.0/16 cannot be a range of pods or services`:          static("10.9.0.1", "169.254.0.0/16", "10.211.0.0/16"),
+		`spec.remote.static.serviceCIDRs: 0.0.0.0/1 is too large a range`:                            static("10.9.0.1", "10.210.0.0/16", "0.0.0.0/1"),
+		`spec.remote.static.podCIDRs: "10.210.0.0" is no CIDR such as 10.210.0.0/16: correct it`:     static("10.9.0.1", "10.210.0.0", "10.211.0.0/16"),
 		`spec.remote.static.serviceCIDRs: "10.211.0.1/16" is no CIDR such as 10.210.0.0/16: did you mean 10.211.0.0/16?`: static(
 			"10.9.0.1", "10.210.0.0/16", "10.211.0.1/16",
 		),
+		`spec.remote.allowedCIDRs: "10.0.0.1/8" is no CIDR such as 10.210.0.0/16: did you mean 10.0.0.0/8?`: {
+			Remote: v1alpha1.RemoteCluster{Static: transit.Remote.Static, AllowedCIDRs: []string{"10.0.0.1/8"}},
+		},
 		`spec.advertise.serviceCIDRs: "all" is no CIDR`: {
 			Remote: static("10.9.0.1", "10.210.0.0/16", "10.211.0.0/16").Remote, Advertise: v1alpha1.Advertise{ServiceCIDRs: []string{"all"}},
 		},
@@ -554,4 +558,44 @@ func (b *bench) restart(between *intercept.Interceptor) {
 	require.NoError(b, err)
 	b.Cleanup(line.Close)
 	b.start(line.Config())
+}
+
+// A remote cluster that changes its mind at every look has few objects written, and it is said why.
+func TestARemoteClusterThatChangesItsMindIsHeldBack(t *testing.T) {
+	b := newBench(t)
+	b.up = true
+	now := time.Unix(1e9, 0)
+	b.Now = func() time.Time { return now }
+	b.create(followed("b"))
+	b.settle("b")
+	declare := func(i int) {
+		now = now.Add(10 * time.Second)
+		b.side.Pods = []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/16", 210+i%2))}
+		b.side.Services = nil
+		b.settle("b")
+	}
+	flap := func(n int) int {
+		return len(slices.DeleteFunc(b.writes(func() {
+			for i := range n {
+				declare(i)
+			}
+		}), func(w string) bool { return strings.Contains(w, "clusterpeerings") }))
+	}
+	first := flap(12)
+	require.Greater(t, first, 5, "the first changes are taken")
+	require.Zero(t, flap(12), "no more of them")
+	require.Equal(t, []string{"Ready False RemoteUnsteady", "RemoteKnown False RemoteUnsteady", "SessionsEstablished True AllEstablished"}, b.conditions("b"))
+	require.Contains(t, b.message("b", v1alpha1.ConditionReady), "has changed its ranges or AS number 5 times within 1h0m0s")
+	o := &v1alpha1.ClusterPeering{}
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: "b"}, o))
+	o.Spec.Remote.AllowedCIDRs = []string{"10.210.0.0/16", "10.211.0.0/16"}
+	require.NoError(t, b.kube.Update(t.Context(), o))
+	declare(0)
+	require.Equal(t, "Ready True Peered", b.conditions("b")[0], "who has changed the spec has looked: it begins anew")
+	o.Spec.Remote.AllowedCIDRs = []string{"10.250.0.0/16"}
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: "b"}, o))
+	o.Spec.Remote.AllowedCIDRs = []string{"10.250.0.0/16"}
+	require.NoError(t, b.kube.Update(t.Context(), o))
+	declare(0)
+	require.Equal(t, "Ready False CIDRNotAllowed", b.conditions("b")[0])
 }

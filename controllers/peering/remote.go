@@ -8,9 +8,11 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -59,6 +61,40 @@ func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
 	}
 	slices.SortFunc(out.Reflectors, netip.Addr.Compare)
 	return &out, nil
+}
+
+// damping is that of one ClusterPeering, as long as its spec is the same.
+type damping struct {
+	peering.Damping
+	uid        types.UID
+	generation int64
+}
+
+// damp holds back what a remote cluster that is followed declares, where it changes that too often.
+func (r *Reconciler) damp(s *scope) {
+	o := s.object
+	if s.desired.Gone || o.Spec.Remote.Static != nil {
+		delete(r.damping, o.Name)
+		return
+	}
+	d := r.damping[o.Name]
+	if d == nil || d.uid != o.UID || d.generation != o.Generation {
+		d = &damping{uid: o.UID, generation: o.Generation}
+		if r.damping == nil {
+			r.damping = map[string]*damping{}
+		}
+		r.damping[o.Name] = d
+	}
+	if s.observed.Remote == nil {
+		return
+	}
+	now := time.Now
+	if r.Now != nil {
+		now = r.Now
+	}
+	var taken peering.Side
+	taken, s.held = d.Take(*s.observed.Remote, now())
+	s.observed.Remote = &taken
 }
 
 // remoteConfig reads a kubeconfig. It must hold all that it needs: what it would have the manager run or read is refused.

@@ -80,6 +80,7 @@ const (
 	reasonInvalidSpec    = "InvalidSpec"
 	reasonNameTaken      = "NameTaken"
 	reasonRemoteUnknown  = "RemoteUnknown"
+	reasonRemoteUnsteady = "RemoteUnsteady"
 	reasonSessionMissing = "SessionsMissing"
 	reasonWriting        = "Writing"
 	reasonDeleting       = "Deleting"
@@ -111,6 +112,8 @@ func (s *scope) ready(failure error) metav1.Condition {
 		return condition(kind, metav1.ConditionUnknown, reasonRemoteUnknown, "the remote cluster is not known now, so nothing new is written: %s", s.remoteErr)
 	case s.step.Problem != nil:
 		return condition(kind, metav1.ConditionFalse, s.step.Problem.Reason, "nothing new is written: %s", s.step.Problem.Message)
+	case s.held != "":
+		return condition(kind, metav1.ConditionFalse, reasonRemoteUnsteady, "%s", s.held)
 	case s.changes > 0:
 		return condition(kind, metav1.ConditionFalse, reasonWriting, "Calico's objects are being written")
 	case missing != "":
@@ -126,6 +129,8 @@ func (s *scope) remoteKnown(failure error) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, reasonRemoteUnknown, "%s", s.remoteErr)
 	case s.observed.Remote == nil:
 		return condition(kind, metav1.ConditionUnknown, reasonFailed, "it was not looked at: %v", failure)
+	case s.held != "":
+		return condition(kind, metav1.ConditionFalse, reasonRemoteUnsteady, "%s", s.held)
 	case s.object.Spec.Remote.Static != nil:
 		return condition(kind, metav1.ConditionTrue, "Static", "it is described by spec.remote.static, and not followed")
 	}

@@ -92,6 +92,14 @@ type RemoteCluster struct {
 	KubeconfigSecretRef SecretKeyRef `json:"kubeconfigSecretRef,omitzero"`
 	// Static describes the remote cluster where its API cannot be reached from here.
 	Static *StaticRemote `json:"static,omitempty"`
+	// AllowedCIDRs limits what the remote cluster may declare: each of its ranges of
+	// pods and services must lie in one of these, or nothing new is written. Left out,
+	// it may declare any that is not in use here.
+	//
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=49
+	// +listType=set
+	AllowedCIDRs []string `json:"allowedCIDRs,omitempty"`
 }
 
 // StaticRemote describes a cluster.
@@ -100,6 +108,7 @@ type StaticRemote struct {
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4294967295
+	// +kubebuilder:validation:XValidation:rule="!(self in [23456, 65535, 4294967295])",message="AS numbers 23456, 65535 and 4294967295 are reserved: no cluster has one"
 	ASNumber int64 `json:"asNumber"`
 	// Reflectors are the BGP addresses of its route reflectors.
 	//

@@ -75,6 +75,8 @@ type Desired struct {
 	Announce    []netip.Prefix
 	Password    *plan.SecretRef
 	KeepNextHop bool
+	// Allowed are the ranges in which those of the remote cluster must lie, none for any.
+	Allowed []netip.Prefix
 }
 
 // Step is what to do now.

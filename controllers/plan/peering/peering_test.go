@@ -1,12 +1,15 @@
 package peering_test
 
 import (
+	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/peering"
@@ -107,6 +110,19 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		}, "OverlappingCIDRs", "services of this cluster"},
 		"a node lies in a remote range":             {func(_, there *cluster) { there.announces("x", "172.16.0.0/24") }, "OverlappingCIDRs", "node r1"},
 		"a remote reflector lies in a remote range": {func(_, there *cluster) { there.announces("x", "172.16.1.0/24") }, "OverlappingCIDRs", "remote reflector"},
+		"a remote range is not allowed": {func(here, there *cluster) {
+			there.announces("x", "10.230.0.0/16")
+			here.d.Allowed = cidrs("10.201.0.0/16", "10.211.0.0/16", "10.230.0.0/17")
+		}, "CIDRNotAllowed", "10.230.0.0/16 of the remote cluster lies in no range of spec.remote.allowedCIDRs"},
+		"a remote reflector is a pod here": {func(_, there *cluster) {
+			there.o.Cluster.Nodes[1].Addresses = []netip.Addr{addr("10.200.7.7")}
+		}, "AddressInUse", "10.200.7.7 lies in IPPool default (10.200.0.0/16)"},
+		"a remote reflector is a service here": {func(_, there *cluster) {
+			there.o.Cluster.Nodes[1].Addresses = []netip.Addr{addr("10.210.7.7")}
+		}, "AddressInUse", "10.210.7.7 lies in the services of this cluster (10.210.0.0/16)"},
+		"an AS number is larger than Calico's CRD takes": {func(here, there *cluster) {
+			here.o.Cluster.CalicoAPI, there.o.Cluster.BGP.ASN = "crd.projectcalico.org/v1", 4200000000
+		}, "ASNumberTooLarge", "4200000000"},
 		"our BGPFilter's name is taken": {func(here, _ *cluster) {
 			put(&here.o.Filters, peering.Filter{Name: "rrpool-peering-other"}, func(f peering.Filter) string { return f.Name })
 		}, "NameTaken", "BGPFilter rrpool-peering-other"},
@@ -300,4 +316,86 @@ func TestAReflectorThatJoinsChangesFewSessions(t *testing.T) {
 	}
 	require.Less(t, 2*changed, of, "%d of %d sessions", changed, of)
 	t.Logf("%d of %d sessions", changed, of)
+}
+
+// What is allowed, or is no more than Calico's own etcd takes, is written: the negative control of the refusals.
+func TestWhatIsAllowedIsTaken(t *testing.T) {
+	w := worldOf(1, 2)
+	w.two[0].d.Allowed = cidrs("10.201.0.0/16", "10.0.0.0/8")
+	w.two[0].o.Cluster.CalicoAPI, w.two[1].o.Cluster.BGP.ASN = "etcdv3", 4200000000
+	s := peering.Next(w.observed(0), w.two[0].d)
+	require.Nil(t, s.Problem)
+	require.NotEmpty(t, s.Actions)
+	w.two[0].o.Cluster.CalicoAPI, w.two[1].o.Cluster.BGP.ASN = "projectcalico.org/v3", 2147483647
+	require.Nil(t, peering.Next(w.observed(0), w.two[0].d).Problem)
+}
+
+// However often a remote cluster changes its mind, few changes are taken; where it stays with one, that is.
+func TestARemoteClusterThatChangesItsMindIsDamped(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var d peering.Damping
+		now, taken, changes := time.Unix(1e9, 0), map[string]int{}, 0
+		side := func(i int) peering.Side {
+			return peering.Side{ASN: 64513, Pods: cidrs(fmt.Sprintf("10.%d.0.0/16", i)), Reflectors: []netip.Addr{addr(fmt.Sprintf("10.250.0.%d", i))}}
+		}
+		last, held := d.Take(side(0), now)
+		require.Equal(t, side(0), last)
+		require.Empty(t, held)
+		const looks = 360 // an hour
+		for range looks {
+			declared := side(rapid.IntRange(0, 3).Draw(t, "declared"))
+			now = now.Add(10 * time.Second)
+			got, held := d.Take(declared, now)
+			require.Equal(t, fmt.Sprint(got) == fmt.Sprint(declared), held == "", "what is held back is said, and nothing else")
+			if fmt.Sprint(got.Pods) != fmt.Sprint(last.Pods) {
+				changes++
+			}
+			taken[fmt.Sprint(got.Reflectors)]++
+			last = got
+		}
+		require.LessOrEqual(t, changes, 5, "of ranges within an hour, none of which lasts for ten minutes")
+		for range 61 {
+			now = now.Add(10 * time.Second)
+			last, held = d.Take(side(4), now)
+		}
+		require.Equal(t, side(4), last)
+		require.Empty(t, held)
+	})
+}
+
+// An order that changes is no change, and reflectors are followed while nodes are replaced one after the other.
+func TestAnHonestRemoteClusterIsFollowedAtOnce(t *testing.T) {
+	var d peering.Damping
+	now := time.Unix(1e9, 0)
+	for i := range 61 {
+		s := peering.Side{ASN: 64513, Pods: cidrs("10.1.0.0/16", "10.2.0.0/16"), Reflectors: []netip.Addr{addr(fmt.Sprintf("10.250.0.%d", i))}}
+		if i%2 > 0 {
+			slices.Reverse(s.Pods)
+		}
+		now = now.Add(50 * time.Second)
+		got, held := d.Take(s, now)
+		require.Empty(t, held, i)
+		require.Equal(t, s.Reflectors, got.Reflectors)
+	}
+	_, held := d.Take(peering.Side{ASN: 64514, Pods: cidrs("10.1.0.0/16", "10.2.0.0/16")}, now)
+	require.Contains(t, held, "has changed its reflectors 60 times within 1h0m0s: what it declares now is taken when it has stayed so for 10m0s")
+}
+
+// FuzzParse: what is read is what Calico and BIRD understand in the same way, and nothing else is.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"10.0.0.0/8", "::ffff:10.0.0.0/104", "fe80::1%eth0", "0.0.0.0/0", "223.255.255.255", "2000::/16", "fdff::1", "64:ff9b::/96", "10.0.0.1/8", "010.0.0.1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if p, err := peering.ParseRange(text); err == nil {
+			_, theirs, err := net.ParseCIDR(text)
+			require.NoError(t, err)
+			require.Equal(t, theirs.String(), p.String())
+			require.True(t, p.Addr().IsGlobalUnicast() && p.Bits() >= 8, text)
+		}
+		if a, err := peering.ParseAddr(text); err == nil {
+			require.True(t, a.IsGlobalUnicast() && !a.Is4In6() && a.Zone() == "", text)
+			require.Equal(t, net.ParseIP(text).String(), a.String())
+		}
+	})
 }

@@ -3,8 +3,10 @@ package peering
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -13,7 +15,7 @@ import (
 
 // problem is why the two clusters cannot be joined, nil for nothing. It is found before anything is written.
 func problem(o Observed, d Desired) *plan.Problem {
-	return cmp.Or(unable(o, d), unsuited(o), overlap(o, d), nameTaken(o, d), otherPeers(o, d))
+	return cmp.Or(unable(o, d), unsuited(o), notAllowed(o, d), reflectorInside(o, d), overlap(o, d), nameTaken(o, d), otherPeers(o, d))
 }
 
 // unable: this cluster cannot be peered with.
@@ -43,6 +45,8 @@ func unsuited(o Observed) *plan.Problem {
 		return plan.Problemf("NoRemoteReflectors", "the remote cluster has no route reflectors: it needs a RouteReflectorPool in mode RouteReflector")
 	case o.Remote.ASN == o.Cluster.BGP.ASN:
 		return plan.Problemf("SameASNumber", "both clusters have AS number %d: each needs one of its own (asNumber of BGPConfiguration default)", o.Remote.ASN)
+	case o.Remote.ASN > math.MaxInt32 && strings.Contains(o.Cluster.CalicoAPI, "/"):
+		return plan.Problemf("ASNumberTooLarge", "the remote cluster has AS number %d, and Calico's CRD of BGPPeers takes none above %d: give it a smaller one", o.Remote.ASN, math.MaxInt32)
 	case len(pairs(o)) == 0:
 		return plan.Problemf("NoCommonFamily", "the remote reflectors have addresses such as %s, and the reflectors here have none of that family", o.Remote.Reflectors[0])
 	}
@@ -52,6 +56,27 @@ func unsuited(o Observed) *plan.Problem {
 				return plan.Problemf("AddressInUse", "the remote reflector %s has the address of node %s of this cluster: "+
 					"both clusters must be in one network, where an address is of one node", a, n.Name)
 			}
+		}
+	}
+	return nil
+}
+
+// notAllowed: the remote cluster declares a range that it may not have.
+func notAllowed(o Observed, d Desired) *plan.Problem {
+	for _, theirs := range o.Remote.CIDRs() {
+		holds := func(allowed netip.Prefix) bool { return allowed.Bits() <= theirs.Bits() && allowed.Overlaps(theirs) }
+		if len(d.Allowed) > 0 && !slices.ContainsFunc(d.Allowed, holds) {
+			return plan.Problemf("CIDRNotAllowed", "%s of the remote cluster lies in no range of spec.remote.allowedCIDRs: add it there if it is right, else see who has changed that cluster", theirs)
+		}
+	}
+	return nil
+}
+
+// reflectorInside: a remote reflector has an address of pods or services, so a pod of this cluster could have the sessions.
+func reflectorInside(o Observed, d Desired) *plan.Problem {
+	for _, a := range o.Remote.Reflectors {
+		if with := inUse(netip.PrefixFrom(a, a.BitLen()), o, d); with != "" {
+			return plan.Problemf("AddressInUse", "the remote reflector %s lies in %s: its address must be that of a node of the other cluster", a, with)
 		}
 	}
 	return nil
@@ -71,7 +96,8 @@ func overlap(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
+// inUse says which range of pods or services here, or of another ClusterPeering, has a part of theirs.
+func inUse(theirs netip.Prefix, o Observed, d Desired) string {
 	for _, p := range o.Pools {
 		if p.Peering != d.Name && p.CIDR.Overlaps(theirs) {
 			return fmt.Sprintf("IPPool %s (%s)", p.Name, p.CIDR)
@@ -81,6 +107,13 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 		if c.Overlaps(theirs) {
 			return fmt.Sprintf("the services of this cluster (%s)", c)
 		}
+	}
+	return ""
+}
+
+func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
+	if with := inUse(theirs, o, d); with != "" {
+		return with
 	}
 	for _, n := range o.Cluster.Nodes {
 		for _, a := range n.Addresses {

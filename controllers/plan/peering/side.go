@@ -43,8 +43,8 @@ func ParseAddr(text string) (netip.Addr, error) {
 	return addr, nil
 }
 
-// ParseRange reads a range of pods or services.
-func ParseRange(text string) (netip.Prefix, error) {
+// ParseCIDR reads a range of any size.
+func ParseCIDR(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	switch {
 	case err != nil:
@@ -53,6 +53,16 @@ func ParseRange(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("%q is no CIDR such as 10.210.0.0/16: it is IPv4 in the form of IPv6", text)
 	case p != p.Masked():
 		return netip.Prefix{}, fmt.Errorf("%q is no CIDR such as 10.210.0.0/16: did you mean %s?", text, p.Masked())
+	}
+	return p, nil
+}
+
+// ParseRange reads a range of pods or services.
+func ParseRange(text string) (netip.Prefix, error) {
+	p, err := ParseCIDR(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, err
 	case p.Addr().Is4() && p.Bits() < shortest4 || p.Addr().Is6() && p.Bits() < shortest6:
 		return netip.Prefix{}, fmt.Errorf("%s is too large a range for pods or services: at most a /%d of IPv4 and a /%d of IPv6 is taken", p, shortest4, shortest6)
 	}
