@@ -3,6 +3,7 @@ package calico
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,8 +26,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// calicoNodeSelector is the label of calico-node's pods, whoever installs Calico.
-const calicoNodeSelector = "k8s-app=calico-node"
+// calicoNodeSelector finds calico-node's pods, whoever installs Calico: alone, or as Canal, by rke2 and others, or as kubespray had it.
+const calicoNodeSelector = "k8s-app in (calico-node,canal,canal-node)"
 
 // calicoNodeNamespaces are where Calico's manifests and its operator install calico-node.
 // Pods elsewhere may carry the label by anyone's will and say nothing.
@@ -48,7 +49,7 @@ type calicoPods struct {
 	// reflectors are the nodes whose pods are worth a signal.
 	reflectors sets.Set[string]
 
-	// configured is the backend in the ConfigMap of Calico's manifests, "" until it is read, configuredAt when that was
+	// configured is the backend in the ConfigMap of Calico's manifests, fromElsewhere until it is read, configuredAt when that was
 	// asked for last.
 	config       typedv1.ConfigMapInterface
 	configured   string
@@ -68,7 +69,7 @@ type namespacedPods struct {
 // calicoPod is what matters of one pod.
 type calicoPod struct {
 	plan.CalicoNode
-	node, backend string
+	daemonSet, node, backend string
 	// changed is when the pod changed last by its own word, from several clocks.
 	changed time.Time
 }
@@ -84,46 +85,62 @@ const (
 
 var noBIRD = sets.New("none", "vxlan")
 
-// backendOf gives the networking backend of a pod, "" where it is the default or cannot be seen.
+// fromElsewhere begins a backend that cannot be seen: it is in something that is not read.
+const fromElsewhere = "?"
+
+// backendOf gives the networking backend of a pod, "" where it is the default.
 func backendOf(pod *corev1.Pod) string {
 	for _, container := range pod.Spec.Containers {
 		for _, variable := range container.Env {
-			if from := variable.ValueFrom; variable.Name == backendVariable && from != nil && from.ConfigMapKeyRef != nil {
-				return from.ConfigMapKeyRef.Name + "/" + from.ConfigMapKeyRef.Key
-			} else if variable.Name == backendVariable {
+			switch from := variable.ValueFrom; {
+			case variable.Name != backendVariable:
+			case from == nil:
 				return variable.Value
+			case from.ConfigMapKeyRef != nil && from.ConfigMapKeyRef.Name+"/"+from.ConfigMapKeyRef.Key == inConfig:
+				return inConfig
+			default:
+				return fromElsewhere
 			}
 		}
 	}
 	return ""
 }
 
-// withoutBIRD gives the backends of calico-node's pods where none of them runs BIRD, "" where one may.
-// Nodes then have BGP addresses all the same.
-func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger) string {
-	backends := sets.Set[string]{}
+// backends says where none of calico-node's pods runs BIRD, by their backends, and why it is not known whether one does, "" for neither.
+// Nodes have BGP addresses all the same.
+func (c *calicoPods) backends(ctx context.Context, log logr.Logger) (withoutBIRD, unknown string) {
+	seen := sets.Set[string]{}
 	c.mu.Lock()
+	main, one := c.daemonSet()
 	for _, of := range c.spaces {
 		for _, p := range of.pods {
-			backends.Insert(p.backend)
+			if !one || p.daemonSet == main {
+				seen.Insert(p.backend)
+			}
 		}
 	}
 	c.mu.Unlock()
-	if backends.Has(inConfig) {
-		backends.Delete(inConfig).Insert(c.backendInConfig(ctx, log))
+	if seen.Len() == 0 {
+		return "", fmt.Sprintf("no pod of calico-node is seen (%s, of a DaemonSet in the host's network, in %s)", calicoNodeSelector, strings.Join(calicoNodeNamespaces, " or "))
 	}
-	if !noBIRD.IsSuperset(backends) {
-		return ""
+	if seen.Has(inConfig) {
+		seen.Delete(inConfig).Insert(c.backendInConfig(ctx, log))
 	}
-	return strings.Join(sets.List(backends), ", ")
+	if noBIRD.IsSuperset(seen) {
+		return strings.Join(sets.List(seen), ", "), ""
+	}
+	if noBIRD.Clone().Insert(fromElsewhere).IsSuperset(seen) {
+		return "", fmt.Sprintf("%s of calico-node's pods is in something that rrpool does not read", backendVariable)
+	}
+	return "", ""
 }
 
-// backendInConfig is the one in the ConfigMap, "" until it could be read. It asks without the lock: the watches of
+// backendInConfig is the one in the ConfigMap, fromElsewhere until it could be read. It asks without the lock: the watches of
 // pods, and others that observe, do not wait for an answer.
 func (c *calicoPods) backendInConfig(ctx context.Context, log logr.Logger) string {
 	c.mu.Lock()
 	known := c.configured
-	due := (known == "" || noBIRD.Has(known)) && c.now().Sub(c.configuredAt) >= configAgain
+	due := (known == fromElsewhere || noBIRD.Has(known)) && c.now().Sub(c.configuredAt) >= configAgain
 	if due {
 		c.configuredAt = c.now()
 	}
@@ -151,7 +168,7 @@ func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*cal
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller wraps
 	}
-	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{}), config: core.ConfigMaps("kube-system")}
+	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{}), config: core.ConfigMaps("kube-system"), configured: fromElsewhere}
 	for _, namespace := range calicoNodeNamespaces {
 		c.spaces = append(c.spaces, &namespacedPods{calicoPods: c, api: core.Pods(namespace), pods: map[string]calicoPod{}})
 	}
@@ -175,9 +192,32 @@ func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 // that restarts must not make the safety net wait anew.
 const keepFailing = 5 * time.Minute
 
+// daemonSet is calico-node's: the one whose pods are on the most nodes. Where another is on half as many, as while
+// Calico's operator takes over from manifests, or where a tenant's pretends to be calico-node, none is known to be.
+func (c *calicoPods) daemonSet() (string, bool) {
+	nodes := map[string]sets.Set[string]{}
+	for _, of := range c.spaces {
+		for _, p := range of.pods {
+			if nodes[p.daemonSet] == nil {
+				nodes[p.daemonSet] = sets.Set[string]{}
+			}
+			nodes[p.daemonSet].Insert(p.node)
+		}
+	}
+	first, most, second := "", 0, 0
+	for name, on := range nodes {
+		if on.Len() > most {
+			first, most, second = name, on.Len(), most
+		} else {
+			second = max(second, on.Len())
+		}
+	}
+	return first, most > 2*second
+}
+
 // on gives what the pods show of calico-node on these nodes, and takes note of which of
 // them are reflectors. Where there are no pods at all, calico-node is no pod, or Calico's
-// own installation is gone with all of them: then nothing is known.
+// own installation is gone with all of them, or where it is not known which are its own, nothing is known.
 func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,6 +228,7 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 		}
 	}
 	out, watched := map[string]plan.CalicoNode{}, true
+	main, known := c.daemonSet()
 	for _, of := range c.spaces {
 		watched = watched && of.failing.IsZero()
 		if of.unknown() {
@@ -195,18 +236,28 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 			return nil
 		}
 		for _, p := range of.pods {
-			if better(p.CalicoNode, out[p.node]) {
-				out[p.node] = p.CalicoNode
+			if have, has := out[p.node]; p.daemonSet == main && better(p.CalicoNode, have) || !has {
+				out[p.node] = p.of(main)
 			}
 		}
 	}
-	if len(out) == 0 {
+	if !known {
 		c.absent = nil
 		return nil
 	}
 	c.addAbsent(out, nodes, watched)
-	maps.DeleteFunc(out, func(_ string, is plan.CalicoNode) bool { return !watched && !is.Failing() })
+	maps.DeleteFunc(out, func(_ string, is plan.CalicoNode) bool {
+		return is.State == plan.CalicoNodeUnknown || !watched && !is.Failing()
+	})
 	return out
+}
+
+// of is what the pod shows where this DaemonSet is calico-node's: of another's nothing, not even that the node has none.
+func (p calicoPod) of(daemonSet string) plan.CalicoNode {
+	if p.daemonSet != daemonSet {
+		return plan.CalicoNode{}
+	}
+	return p.CalicoNode
 }
 
 // unknown: nothing has been listed, or nothing can be watched for longer than is overlooked.
@@ -248,16 +299,18 @@ func better(a, b plan.CalicoNode) bool {
 	return b.State == plan.CalicoNodeUnknown || a.Since.After(b.Since)
 }
 
-// put takes in a pod, but for one that does not run on any node, or has ended as an evicted
-// one has. What we see change changes now, whatever the clock of its node says; what was
+// put takes in a pod, but for one that does not run on any node, has ended as an evicted
+// one has, or is not of a DaemonSet in the host's network, as anyone's may be. What we see change changes now, whatever the clock of its node says; what was
 // there before us cannot have changed later than that.
 func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+	owner := metav1.GetControllerOf(pod)
+	ours := pod.Spec.HostNetwork && owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
+	if !ours || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		delete(pods, pod.Name)
 		return
 	}
 	state := stateOf(pod)
-	p := calicoPod{state, pod.Spec.NodeName, backendOf(pod), state.Since}
+	p := calicoPod{state, pod.Namespace + "/" + string(owner.UID), pod.Spec.NodeName, backendOf(pod), state.Since}
 	old, had := n.pods[pod.Name]
 	switch now := n.now(); {
 	case had && old.node == p.node && old.State == p.State && old.changed.Equal(p.changed):
@@ -343,7 +396,7 @@ func (n *namespacedPods) Transformer() cache.TransformFunc {
 		if pod, ok := in.(*corev1.Pod); ok {
 			pod.Labels, pod.Annotations, pod.ManagedFields = nil, nil, nil
 			backend := corev1.Container{Env: []corev1.EnvVar{{Name: backendVariable, Value: backendOf(pod)}}}
-			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: []corev1.Container{backend}}
+			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, Containers: []corev1.Container{backend}}
 			pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, ContainerStatuses: pod.Status.ContainerStatuses}
 		}
 		return in, nil

@@ -25,8 +25,11 @@ import (
 // calicoNodePod is a pod of calico-node's, Ready since then, or not.
 func calicoNodePod(namespace, name, node string, ready corev1.ConditionStatus, since time.Time) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"k8s-app": "calico-node"}},
-		Spec:       corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: []corev1.Container{{Name: "calico-node", Image: "calico/node"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: map[string]string{"k8s-app": "calico-node"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", UID: "calico-node", Controller: ptr.To(true)}},
+		},
+		Spec: corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: []corev1.Container{{Name: "calico-node", Image: "calico/node"}}},
 	}
 	if ready != "" {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(since)}}
@@ -222,26 +225,26 @@ func TestABackendWithoutBIRDIsSeenBeforeAnythingIsOrdered(t *testing.T) {
 			return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonBGPDisabled && strings.Contains(c.Problems[0].Message, says)
 		})
 	}
-	fine := func(what string) {
+	fine := func(what string, unknown bool) {
 		t.Helper()
 		b.clock.Move(time.Minute)
-		b.await(what, func(c plan.Cluster) bool { return len(c.Problems) == 0 })
+		b.await(what, func(c plan.Cluster) bool { return len(c.Problems) == 0 && (c.BGPUnknown != "") == unknown })
 	}
 	refused("the operator's, without BGP", `"vxlan"`)
 	for name, backend := range map[string]corev1.EnvVar{"that has BIRD": {Value: "bird"}, "without the variable": {}, "of another ConfigMap": by("other")} {
 		p := pod("second", "10.240.0.6", backend)
-		fine("one " + name)
+		fine("one "+name, name == "of another ConfigMap")
 		require.NoError(t, b.kube.Delete(t.Context(), p, client.GracePeriodSeconds(0)))
 		refused("gone is one "+name, `"vxlan"`)
 	}
 	pod("manifest", "10.240.0.6", by("calico-config"))
-	fine("a ConfigMap that cannot be read")
+	fine("a ConfigMap that cannot be read", true)
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-config"}, Data: map[string]string{"calico_backend": "none"}}
 	create(config)
 	refused("the manifest's, without BGP", `"none, vxlan"`)
 	config.Data["calico_backend"] = "bird"
 	require.NoError(t, b.kube.Update(t.Context(), config))
-	fine("the manifest's, with BGP")
+	fine("the manifest's, with BGP", false)
 	since := time.Now()
 	for range 10 {
 		b.clock.Move(time.Minute)
@@ -251,6 +254,118 @@ func TestABackendWithoutBIRDIsSeenBeforeAnythingIsOrdered(t *testing.T) {
 	require.NoError(t, err)
 	for _, r := range requests {
 		require.NotEqual(t, "configmaps", r.Resource, "BIRD runs: it is not asked again")
+	}
+}
+
+// Canal's calico-node has another label, and its nodes have BGP addresses as well.
+func TestCanalIsRefusedAndWhatIsNotSeenIsNotKnown(t *testing.T) {
+	b := newBench(t)
+	b.node(five, nil)
+	create := func(o client.Object) {
+		require.NoError(t, b.kube.Create(t.Context(), o))
+		t.Cleanup(func() { _ = b.kube.Delete(context.Background(), o, client.GracePeriodSeconds(0)) })
+	}
+	b.run()
+	b.await("no pods", func(c plan.Cluster) bool {
+		return len(c.Problems) == 0 && strings.Contains(c.BGPUnknown, "no pod of calico-node is seen (k8s-app in (calico-node,canal,canal-node)")
+	})
+	for _, label := range []string{"canal", "canal-node"} {
+		pod := calicoNodePod("kube-system", label, five, "", time.Time{})
+		pod.Labels["k8s-app"] = label
+		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: backendVariable, Value: "none"}}
+		create(pod)
+		b.await(label, func(c plan.Cluster) bool {
+			return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonBGPDisabled && strings.Contains(c.Problems[0].Message, "as flannel does in Canal")
+		})
+		require.NoError(t, b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+		b.await("no "+label, func(c plan.Cluster) bool { return len(c.Problems) == 0 && c.BGPUnknown != "" })
+	}
+}
+
+func TestWhatClusterInformationSaysOfBGP(t *testing.T) {
+	const unseen = "no pod"
+	up := map[string]plan.Status{"n": {Sessions: []plan.Session{{Established: true}}}}
+	for name, c := range map[string]struct {
+		kind, without, unseen string
+		reports               map[string]plan.Status
+		refused, unknown      string
+	}{
+		"BIRD, as it says":                {kind: "typha,kdd,k8s,bgp"},
+		"BIRD, and it says nothing":       {},
+		"BIRD, and it does not say so":    {kind: "k8s,operator", unknown: `clusterType of ClusterInformation default is "k8s,operator", which does not name bgp`},
+		"BIRD by default, of Canal":       {kind: "k8s,canal", unknown: "does not name bgp"},
+		"a session, whatever it says":     {kind: "k8s,canal", unseen: unseen, reports: up},
+		"a report without one":            {kind: "k8s,bgp", unseen: unseen, reports: map[string]plan.Status{"n": {Sessions: make([]plan.Session, 1)}}, unknown: unseen},
+		"nothing seen":                    {kind: "k8s,bgp", unseen: unseen, unknown: unseen},
+		"nothing seen, and nothing said":  {unseen: unseen, unknown: unseen},
+		"nothing seen, and another word":  {kind: "k8s,bgpx", unseen: unseen, unknown: unseen + "; clusterType"},
+		"nothing seen of Canal":           {kind: "canal,k8s", unseen: unseen, refused: `clusterType of ClusterInformation default is "canal,k8s"`},
+		"none, with sessions of the past": {kind: "k8s,bgp", without: "vxlan", reports: up, refused: `CALICO_NETWORKING_BACKEND is "vxlan"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused, unknown := (&store{clusterType: c.kind}).installed(c.without, c.unseen, c.reports)
+			require.Equal(t, c.refused, refused)
+			require.Contains(t, unknown, c.unknown)
+			require.Equal(t, c.unknown == "", unknown == "")
+		})
+	}
+}
+
+// Anyone may give a pod the label, and a namespace that Calico does not use the name of one that it does. What is believed is the DaemonSet with
+// pods on most nodes, by far.
+func TestAPodThatPretendsToBeCalicoNodeIsNotBelieved(t *testing.T) {
+	clock := newClock()
+	ago := clock.Now().Add(-time.Minute)
+	var nodes []plan.Node
+	var own []any
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		nodes = append(nodes, plan.Node{Name: name, Marked: true})
+		ready := corev1.ConditionTrue
+		if name == "a" {
+			ready = corev1.ConditionFalse
+		}
+		if name != "b" {
+			own = append(own, calicoNodePod("kube-system", name, name, ready, ago))
+		}
+	}
+	foreign := func(edit func(*corev1.Pod), on ...string) (pods []any) {
+		for _, node := range on {
+			pod := calicoNodePod("calico-system", "web-"+node, node, corev1.ConditionTrue, ago)
+			edit(pod)
+			pods = append(pods, pod)
+		}
+		return pods
+	}
+	asItIs := func(*corev1.Pod) {}
+	const failing, absent, ready, unknown = plan.CalicoNodeNotReady, plan.CalicoNodeAbsent, plan.CalicoNodeReady, plan.CalicoNodeUnknown
+	for name, c := range map[string]struct {
+		pods    []any
+		a, b, c plan.CalicoNodeState
+	}{
+		"none":                             {nil, failing, absent, ready},
+		"not in the host's network":        {foreign(func(p *corev1.Pod) { p.Spec.HostNetwork = false }, "a", "b"), failing, absent, ready},
+		"of nobody":                        {foreign(func(p *corev1.Pod) { p.OwnerReferences = nil }, "a", "b"), failing, absent, ready},
+		"of a ReplicaSet":                  {foreign(func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" }, "a", "b"), failing, absent, ready},
+		"of a DaemonSet of another group":  {foreign(func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps.kruise.io/v1" }, "a", "b"), failing, absent, ready},
+		"of a DaemonSet, not controlled":   {foreign(func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, "a", "b"), failing, absent, ready},
+		"of a DaemonSet on two nodes":      {foreign(asItIs, "a", "b"), failing, unknown, ready},
+		"of a DaemonSet on half the nodes": {foreign(asItIs, "a", "b", "c"), unknown, unknown, unknown},
+		"of a DaemonSet on all nodes":      {foreign(asItIs, "a", "b", "c", "d", "e", "f"), unknown, unknown, unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTestPods(t, clock, func() {})
+			for i, pods := range [][]any{own, c.pods} {
+				var slim []any
+				for _, pod := range pods {
+					of, err := p.spaces[i].Transformer()(pod.(*corev1.Pod).DeepCopy())
+					require.NoError(t, err)
+					slim = append(slim, of)
+				}
+				require.NoError(t, p.spaces[i].Replace(slim, ""))
+			}
+			got := p.on(nodes)
+			require.Equal(t, []plan.CalicoNodeState{c.a, c.b, c.c}, []plan.CalicoNodeState{got["a"].State, got["b"].State, got["c"].State})
+		})
 	}
 }
 
@@ -273,14 +388,19 @@ func TestARequestThatHangsHoldsUpNothingElse(t *testing.T) {
 	c.spaces[0].pods["a"] = calicoPod{node: "n", backend: inConfig}
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan string)
-	go func() { answer <- c.withoutBIRD(ctx, logr.Discard()) }()
+	backends := func(ctx context.Context) string {
+		without, unknown := c.backends(ctx, logr.Discard())
+		require.NotEmpty(t, unknown)
+		return without
+	}
+	go func() { answer <- backends(ctx) }()
 	<-h.asked
 	free := c.mu.TryLock()
 	cancel()
 	require.Empty(t, <-answer, "BIRD may run")
 	require.True(t, free, "a pod that fails must be seen, and others may observe")
 	c.mu.Unlock()
-	require.Empty(t, c.withoutBIRD(t.Context(), logr.Discard()), "it is not asked again at once")
+	require.Empty(t, backends(t.Context()), "it is not asked again at once")
 }
 
 // A report that was cleared before we started has been empty since then: what a restart loses, the object keeps.

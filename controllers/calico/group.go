@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -216,10 +217,16 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 type routeSettings struct {
 	version    string
 	felix, bgp string
+	// doubt is why what the fields say is not known, "" for nothing.
+	doubt string
+	// wireguard names, for IPv4 (true) and IPv6, a FelixConfiguration that switches it on: Felix then has the routes to the nodes with it, and
+	// BIRD's are kept from the kernel.
+	wireguard map[bool]string
 }
 
-// The values of programClusterRoutes, of FelixConfiguration and BGPConfiguration. A fourth is Disabled.
+// The values of programClusterRoutes, of FelixConfiguration and BGPConfiguration.
 const (
+	programsNone    = "Disabled"
 	programsAll     = "Enabled"
 	programsIPIP    = "EnabledIPIPOnly"
 	programsNoEncap = "EnabledNoEncapOnly"
@@ -227,9 +234,46 @@ const (
 
 // of says who programs the routes to a pool's pods.
 func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
-	out := plan.PoolRoutes{CIDR: p.CIDR}
+	newer, known := s.newer()
+	out := s.by(p, newer)
+	cidr, err := netip.ParsePrefix(p.CIDR)
+	switch {
+	case p.CIDR != "" && err != nil:
+		out.Unknown = fmt.Sprintf("%q is no range", p.CIDR)
+	case !isMode(string(p.IPIPMode)) || !isMode(string(p.VXLANMode)):
+		out.Unknown = fmt.Sprintf("ipipMode is %q, vxlanMode %q", p.IPIPMode, p.VXLANMode)
+	case encapsulates(string(p.VXLANMode)):
+	case s.doubt != "":
+		out.Unknown = s.doubt
+	case p.CIDR != "" && s.wireguard[cidr.Addr().Is4()] != "":
+		out.Unknown = fmt.Sprintf("FelixConfiguration %s enables WireGuard, and Felix has the routes to all nodes that use it", s.wireguard[cidr.Addr().Is4()])
+	case !known && s.by(p, !newer) != out:
+		out.Unknown = fmt.Sprintf("calicoVersion of ClusterInformation %s is %q, and they are Felix's from Calico %s on unless programClusterRoutes of "+
+			"FelixConfiguration and of BGPConfiguration say otherwise", defaultConfig, s.version, felixHasIPIP)
+	}
+	if out.Unknown != "" {
+		out.Unknown, out.BIRD, out.Felix, out.Direct = plan.Plain(out.Unknown, 512), false, false, true
+	}
+	return out
+}
+
+// felixHasIPIP is the Calico with the new defaults.
+var felixHasIPIP = version.MustParseGeneric("3.33.0")
+
+// newer says whether Calico has the defaults of 3.33, and whether that is known: not of a build without a number, or before that release.
+func (s routeSettings) newer() (is, known bool) {
+	v, err := version.ParseGeneric(s.version)
+	if err != nil || v.Major() < 3 {
+		return false, false
+	}
+	return v.AtLeast(felixHasIPIP), !v.EqualTo(felixHasIPIP) || strings.TrimPrefix(s.version, "v") == felixHasIPIP.String()
+}
+
+// by says who programs them by the defaults of 3.33, or those before.
+func (s routeSettings) by(p apiv3.IPPoolSpec, newer bool) plan.PoolRoutes {
+	out := plan.PoolRoutes{CIDR: plan.Plain(p.CIDR, longestID)}
 	felix, bgp := s.felix, s.bgp
-	if v, err := version.ParseGeneric(s.version); err == nil && v.AtLeast(version.MustParseGeneric("3.33.0")) {
+	if newer {
 		felix, bgp = cmp.Or(felix, programsIPIP), cmp.Or(bgp, programsNoEncap)
 	}
 	switch {
@@ -250,6 +294,10 @@ func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
 func programs(value, only string) bool { return value == programsAll || value == only }
 
 func encapsulates(mode string) bool { return mode != "" && mode != "Never" }
+
+func isMode(mode string) bool {
+	return slices.Contains([]string{"", "Never", "Always", "CrossSubnet"}, mode)
+}
 
 // routesKept is for how long it is not looked again who programs routes.
 const routesKept = time.Minute
@@ -296,29 +344,26 @@ func (a *Adapter) listInto(ctx context.Context, kind string, into any) error {
 	return nil
 }
 
+// settingsList are FelixConfigurations, BGPConfigurations or ClusterInformations.
+type settingsList struct {
+	Items []struct {
+		Metadata struct{ Name string }
+		Spec     struct {
+			ProgramClusterRoutes, CalicoVersion  string
+			WireguardEnabled, WireguardEnabledV6 bool
+		}
+	}
+}
+
 func routesIn(list func(kind string, into any)) plan.Routes {
 	var pools apiv3.IPPoolList
-	var configs struct {
-		Items []struct {
-			Metadata struct{ Name string }
-			Spec     struct{ ProgramClusterRoutes, CalicoVersion string }
-		}
-	}
 	list(apiv3.KindIPPool, &pools)
-	setting := func(kind string) (programs, calico string) {
-		configs.Items = nil
-		list(kind, &configs)
-		for _, c := range configs.Items {
-			if c.Metadata.Name == defaultConfig {
-				return c.Spec.ProgramClusterRoutes, c.Spec.CalicoVersion
-			}
-		}
-		return "", ""
+	settings := routeSettings{wireguard: map[bool]string{}}
+	for _, kind := range []string{apiv3.KindFelixConfiguration, apiv3.KindBGPConfiguration, apiv3.KindClusterInformation} {
+		var found settingsList
+		list(kind, &found)
+		settings.read(kind, found)
 	}
-	var settings routeSettings
-	settings.felix, _ = setting(apiv3.KindFelixConfiguration)
-	settings.bgp, _ = setting(apiv3.KindBGPConfiguration)
-	_, settings.version = setting(apiv3.KindClusterInformation)
 	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{})}
 	for _, p := range pools.Items {
 		if forPods(p.Spec) {
@@ -329,7 +374,34 @@ func routesIn(list func(kind string, into any)) plan.Routes {
 	return out
 }
 
+// read takes what the default object of a kind says. What another one says of some nodes is not known of all.
+func (s *routeSettings) read(kind string, found settingsList) {
+	programs := ""
+	for _, c := range found.Items {
+		if c.Metadata.Name == defaultConfig {
+			programs, s.version = c.Spec.ProgramClusterRoutes, cmp.Or(s.version, c.Spec.CalicoVersion)
+		}
+	}
+	for _, c := range found.Items {
+		name, value := plan.Plain(c.Metadata.Name, longestID), c.Spec.ProgramClusterRoutes
+		if value != "" && (!slices.Contains([]string{programsNone, programsAll, programsIPIP, programsNoEncap}, value) || value != programs) {
+			s.doubt = cmp.Or(s.doubt, fmt.Sprintf("programClusterRoutes of %s %s is %q", kind, name, value))
+		}
+		for isIPv4, on := range map[bool]bool{true: c.Spec.WireguardEnabled, false: c.Spec.WireguardEnabledV6} {
+			if on {
+				s.wireguard[isIPv4] = cmp.Or(s.wireguard[isIPv4], name)
+			}
+		}
+	}
+	switch kind {
+	case apiv3.KindFelixConfiguration:
+		s.felix = programs
+	case apiv3.KindBGPConfiguration:
+		s.bgp = programs
+	}
+}
+
 // forPods: pods get addresses of the IPPool.
 func forPods(spec apiv3.IPPoolSpec) bool {
-	return !spec.Disabled && (spec.AllowedUses == nil || slices.Contains(spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload))
+	return !spec.Disabled && (len(spec.AllowedUses) == 0 || slices.Contains(spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload))
 }

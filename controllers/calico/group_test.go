@@ -1,7 +1,9 @@
 package calico
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -242,6 +244,9 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 	create(apiv3.KindIPPool, "used", map[string]any{"cidr": "10.5.0.0/16", "ipipMode": "CrossSubnet"})
 	create(apiv3.KindIPPool, "disabled", map[string]any{"cidr": "10.6.0.0/16", "disabled": true})
 	create(apiv3.KindIPPool, "tunnels", map[string]any{"cidr": "10.7.0.0/16", "allowedUses": []any{"Tunnel"}})
+	if !inEtcd { // where there is one
+		create(apiv3.KindClusterInformation, "default", map[string]any{"calicoVersion": "v3.31.0"})
+	}
 	b.groupCheck = time.Millisecond
 	b.run()
 	want := plan.PoolRoutes{CIDR: "10.5.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", BIRD: true}
@@ -263,9 +268,13 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 // TestWhoProgramsRoutes by release and by both fields, as design/cluster-route-programming/DESIGN.md of Calico has it.
 func TestWhoProgramsRoutes(t *testing.T) {
 	plain, ipip, vxlan := apiv3.IPPoolSpec{IPIPMode: "Never", VXLANMode: "Never"}, apiv3.IPPoolSpec{IPIPMode: "CrossSubnet"}, apiv3.IPPoolSpec{VXLANMode: "CrossSubnet"}
-	const bird, felix, both, nobody = "BIRD", "Felix", "both", "nobody"
+	const bird, felix, both, nobody, unknown = "BIRD", "Felix", "both", "nobody", "not known"
 	who := func(s routeSettings, p apiv3.IPPoolSpec) string {
 		r := s.of(p)
+		if r.Unknown != "" {
+			require.True(t, r.Direct && !r.BIRD && !r.Felix)
+			return unknown
+		}
 		return map[[2]bool]string{{true, false}: bird, {false, true}: felix, {true, true}: both, {false, false}: nobody}[[2]bool{r.BIRD, r.Felix}]
 	}
 	for name, c := range map[string]struct {
@@ -273,7 +282,16 @@ func TestWhoProgramsRoutes(t *testing.T) {
 		plain, ipip string
 	}{
 		"by default":                             {routeSettings{version: "v3.31.5"}, bird, bird},
-		"of an unknown release":                  {routeSettings{}, bird, bird},
+		"of an unknown release":                  {routeSettings{}, bird, unknown},
+		"of a build without a number":            {routeSettings{version: "master"}, bird, unknown},
+		"of a build with another's numbers":      {routeSettings{version: "1.2.0-abcdef"}, bird, unknown},
+		"of an unknown release, by both fields":  {routeSettings{version: "master", felix: "Disabled", bgp: "Enabled"}, bird, bird},
+		"of an unknown release, by Felix":        {routeSettings{version: "master", felix: "EnabledIPIPOnly"}, bird, felix},
+		"on the way to 3.33":                     {routeSettings{version: "v3.33.0-0.dev-512-g1a2b3c"}, bird, unknown},
+		"on the way to 3.34":                     {routeSettings{version: "v3.34.0-0.dev-7-g1a2b3c"}, bird, felix},
+		"on the way to 3.32":                     {routeSettings{version: "v3.32.0-0.dev-7-g1a2b3c"}, bird, bird},
+		"of a release that a vendor has named":   {routeSettings{version: "3.29.3-ibm1"}, bird, bird},
+		"of fields with other values":            {routeSettings{version: "v3.33.0", doubt: "x"}, unknown, unknown},
 		"IP-in-IP given to Felix":                {routeSettings{version: "v3.31.5", felix: "Enabled"}, bird, felix},
 		"by default from 3.33 on":                {routeSettings{version: "v3.33.0"}, bird, felix},
 		"and later":                              {routeSettings{version: "v4.0.0"}, bird, felix},
@@ -290,7 +308,45 @@ func TestWhoProgramsRoutes(t *testing.T) {
 			require.Equal(t, felix, who(c.settings, vxlan))
 			require.True(t, c.settings.of(vxlan).Direct)
 			require.False(t, c.settings.of(apiv3.IPPoolSpec{VXLANMode: "Always"}).Direct, "its routes are on the tunnel's interface")
-			require.Equal(t, c.ipip == felix || c.ipip == both, c.settings.of(ipip).Direct)
+			require.Equal(t, c.ipip == felix || c.ipip == both || c.ipip == unknown, c.settings.of(ipip).Direct)
+		})
+	}
+}
+
+// What Calico's objects say in words that we do not know, or for some nodes only, leaves it unknown who programs routes, and is named.
+func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
+	const version, pool = `{"calicoVersion":"v3.31.0"}`, `{"cidr":"10.5.0.0/16"}`
+	for name, c := range map[string]struct{ pool, felix, bgp, node, version, says string }{
+		"as we know it":                {pool: pool, felix: `{"wireguardEnabledV6":true}`, says: ""},
+		"an unknown mode of IP-in-IP":  {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Sometimes"}`, says: `ipipMode is "Sometimes", vxlanMode ""`},
+		"an unknown mode of VXLAN":     {pool: `{"cidr":"10.5.0.0/16","vxlanMode":"always"}`, says: `vxlanMode "always"`},
+		"no range":                     {pool: `{"cidr":"10.5.0.0"}`, says: `"10.5.0.0" is no range`},
+		"a value of Felix's":           {pool: pool, felix: `{"programClusterRoutes":"EnabledForPods"}`, says: `programClusterRoutes of FelixConfiguration default is "EnabledForPods"`},
+		"a value of BIRD's":            {pool: pool, bgp: `{"programClusterRoutes":"enabled"}`, says: `programClusterRoutes of BGPConfiguration default is "enabled"`},
+		"another one of a node":        {pool: pool, node: `{"programClusterRoutes":"Enabled"}`, says: `programClusterRoutes of FelixConfiguration node.n is "Enabled"`},
+		"WireGuard":                    {pool: pool, felix: `{"wireguardEnabled":true}`, says: "FelixConfiguration default enables WireGuard, and Felix has the routes"},
+		"WireGuard on a node":          {pool: pool, node: `{"wireguardEnabled":true}`, says: "FelixConfiguration node.n enables WireGuard"},
+		"WireGuard for IPv6":           {pool: `{"cidr":"fd00::/64"}`, felix: `{"wireguardEnabledV6":true}`, says: "FelixConfiguration default enables WireGuard"},
+		"WireGuard for IPv4 only":      {pool: `{"cidr":"fd00::/64"}`, felix: `{"wireguardEnabled":true}`, says: ""},
+		"WireGuard, and VXLAN anyway":  {pool: `{"cidr":"10.5.0.0/16","vxlanMode":"Always"}`, felix: `{"wireguardEnabled":true}`, says: ""},
+		"IP-in-IP of no known release": {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, version: `{"calicoVersion":""}`, says: `calicoVersion of ClusterInformation default is ""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			routes := routesIn(func(kind string, into any) {
+				object := func(name, spec string) string {
+					return `{"metadata":{"name":"` + name + `"},"spec":` + cmp.Or(spec, "{}") + `}`
+				}
+				items := map[string]string{
+					apiv3.KindIPPool: object("p", c.pool), apiv3.KindBGPConfiguration: object("default", c.bgp), apiv3.KindClusterInformation: object("default", cmp.Or(c.version, version)),
+					apiv3.KindFelixConfiguration: object("default", c.felix) + "," + object("node.n", c.node),
+				}
+				require.NoError(t, json.Unmarshal([]byte(`{"items":[`+items[kind]+`]}`), into))
+			})
+			require.Len(t, routes.Pools, 1)
+			got := routes.Pools[0]
+			require.Contains(t, got.Unknown, c.says)
+			require.Equal(t, c.says == "", got.Unknown == "")
+			require.False(t, got.Unknown != "" && (routes.Useless() || got.BIRD || got.Felix))
 		})
 	}
 }

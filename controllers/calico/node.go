@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -72,18 +73,32 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 			out.Ready, out.ReadyChanged = c.Status == corev1.ConditionTrue, cmp.Or(c.LastTransitionTime.Time, out.Created)
 		}
 	}
-	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
-		if addr, ok := parseAddress(n.Annotations[key]); ok && addr.Is4() == (key == ipv4Annotation) {
-			out.Addresses = append(out.Addresses, addr)
-		}
-	}
-	if as, err := numorstring.ASNumberFromString(n.Annotations[asnAnnotation]); err == nil {
-		out.ASN = uint32(as)
-	}
+	readBGP(&out, n.Annotations)
 	out.Slot, out.RoleLabel = n.Labels[scope.RoleLabel]
 	since, marked := n.Annotations[sinceAnnotation]
 	out.Marked, out.RoleSince = marked, timeOf(since)
 	return out
+}
+
+// readBGP takes addresses and AS number from Calico's annotations.
+func readBGP(out *plan.Node, annotations map[string]string) {
+	unread := func(key string) {
+		if annotations[key] != "" {
+			out.Unread = append(out.Unread, fmt.Sprintf("%s=%s", key, plan.Plain(strconv.Quote(annotations[key]), longestID)))
+		}
+	}
+	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
+		if addr, ok := parseAddress(annotations[key]); ok && addr.Is4() == (key == ipv4Annotation) {
+			out.Addresses = append(out.Addresses, addr)
+		} else {
+			unread(key)
+		}
+	}
+	if as, err := numorstring.ASNumberFromString(annotations[asnAnnotation]); err == nil {
+		out.ASN = uint32(as)
+	} else {
+		unread(asnAnnotation)
+	}
 }
 
 // parseAddress reads an address as Calico does: in CIDR form or bare, without a zone.

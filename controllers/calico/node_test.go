@@ -195,11 +195,11 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 		"just made, so neither Ready nor dead": {
 			func(n *corev1.Node) { n.CreationTimestamp = since }, plan.Node{Created: since.Time, ReadyChanged: since.Time},
 		},
-		"an address that is none":           {addressed("10.0.0.300/24", "10.0.0.1/24"), plan.Node{}},
-		"addresses that Calico cannot read": {addressed("10.0.0.1/33", "fe80::1%eth0/64"), plan.Node{}},
-		"a zone without a prefix length":    {addressed("::ffff:10.0.0.1", "fe80::1%eth0"), plan.Node{Addresses: []netip.Addr{v4}}},
+		"an address that is none":           {addressed("10.0.0.300/24", "10.0.0.1/24"), plan.Node{Unread: []string{ipv4Annotation + `="10.0.0.300/24"`, ipv6Annotation + `="10.0.0.1/24"`}}},
+		"addresses that Calico cannot read": {addressed("10.0.0.1/33", "fe80::1%eth0/64"), plan.Node{Unread: []string{ipv4Annotation + `="10.0.0.1/33"`, ipv6Annotation + `="fe80::1%eth0/64"`}}},
+		"a zone without a prefix length":    {addressed("::ffff:10.0.0.1", "fe80::1%eth0"), plan.Node{Addresses: []netip.Addr{v4}, Unread: []string{ipv6Annotation + `="fe80::1%eth0"`}}},
 		"IPv6 only":                         {addressed("", "fd00::1/64"), plan.Node{Addresses: []netip.Addr{v6}}},
-		"an AS number that is none":         {notes(asnAnnotation, "many"), plan.Node{}},
+		"an AS number that is none":         {notes(asnAnnotation, "many\x1b[2J"), plan.Node{Unread: []string{asnAnnotation + `="many\x1b[2J"`}}},
 		"cordoned by us, on the control plane, and shut down": {func(n *corev1.Node) {
 			notes(cordonedAnnotation, "2026-05-01T00:00:00Z")(n)
 			n.Labels = master

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,7 +45,8 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	if err != nil {
 		return plan.Cluster{}, err
 	}
-	running, withoutBIRD := a.pods.on(nodes), a.pods.withoutBIRD(ctx, a.cfg.Log)
+	running := a.pods.on(nodes)
+	withoutBIRD, unknown := a.pods.backends(ctx, a.cfg.Log)
 	for i := range nodes {
 		// Where one watch stands still the other may as well: a pod that looks Ready tells nothing, and reports are asked for.
 		if pod := running[nodes[i].Name]; stale == nil || pod.State != plan.CalicoNodeReady {
@@ -69,6 +71,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
 	addBlocks(out.Nodes, a.store.blocks, j)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses, j)
+	withoutBIRD, out.BGPUnknown = a.store.installed(withoutBIRD, unknown, out.Statuses)
 	out.Problems = append(problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group), j.problems(a.store.version)...)
 	out.Locked = cmp.Or(otherDatastore(scope.CalicoAPI, out.CalicoAPI), a.store.lockProblem())
 	if stale != nil {
@@ -76,6 +79,30 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	}
 	return out, nil
 }
+
+// installed adds what ClusterInformation says of how Calico was installed to what its pods say: why none runs BIRD, and why it is not known
+// whether one does. A report of a session proves that one does. The caller holds the lock.
+func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.Status) (string, string) {
+	of := strings.Split(s.clusterType, ",")
+	named := fmt.Sprintf("clusterType of ClusterInformation %s is %q", defaultConfig, plan.Plain(s.clusterType, longestID))
+	runs := func(st plan.Status) bool {
+		return slices.ContainsFunc(st.Sessions, func(p plan.Session) bool { return p.Established })
+	}
+	switch {
+	case withoutBIRD != "":
+		return fmt.Sprintf("%s is %q", backendVariable, withoutBIRD), ""
+	case slices.ContainsFunc(slices.Collect(maps.Values(reports)), runs):
+		return "", ""
+	case unknown != "" && slices.Contains(of, canalType):
+		return named, ""
+	case s.clusterType != "" && !slices.Contains(of, "bgp"):
+		return "", strings.TrimPrefix(unknown+"; "+named+", which does not name bgp", "; ")
+	}
+	return "", unknown
+}
+
+// canalType is in the clusterType of Canal.
+const canalType = "canal"
 
 // otherDatastore: Calico's objects are looked for where they were not before, in an etcd or no more in one. What is found there says nothing
 // about what was made before.
@@ -150,11 +177,11 @@ func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD st
 	case len(nodes) > 0 && !slices.ContainsFunc(nodes, plan.Node.SpeaksBGP):
 		why = fmt.Sprintf("none of the %d nodes has a BGP address (annotation %s or %s)", len(nodes), ipv4Annotation, ipv6Annotation)
 	case withoutBIRD != "":
-		why = fmt.Sprintf("calico-node runs no BIRD on any node (%s is %q)", backendVariable, withoutBIRD)
+		why = "calico-node runs no BIRD on any node (" + withoutBIRD + ")"
 	}
 	if why != "" {
-		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: why + ": Calico runs without BGP; enable it " +
-			"(Installation spec.calicoNetwork.bgp: Enabled, or " + backendVariable + "=bird), or delete this object"})
+		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: why + ": Calico runs without BGP; delete this object where something else carries the routes, " +
+			"as flannel does in Canal, or enable it (Installation spec.calicoNetwork.bgp: Enabled, or " + backendVariable + "=bird)"})
 	}
 	if watches[apiv3.KindCalicoNodeStatus].missing {
 		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +

@@ -191,6 +191,23 @@ func TestWhatAReportSaysInUnknownWordsIsNotKnown(t *testing.T) {
 	}
 }
 
+// A request is another one where its node, its period or its classes are others; their order is ours, so that the reporter looks.
+func TestWhichRequestIsAnother(t *testing.T) {
+	same := plan.StatusRequest{Node: "n", Period: time.Minute, Routes: true}
+	spec := reportSpec(same)
+	slices.Reverse(spec.Classes)
+	require.True(t, sameRequest(spec, reportSpec(same)))
+	for what, edit := range map[string]func(*plan.StatusRequest){
+		"the node": func(w *plan.StatusRequest) { w.Node = "m" }, "the period": func(w *plan.StatusRequest) { w.Period++ }, "the classes": func(w *plan.StatusRequest) { w.Routes = false },
+	} {
+		other := same
+		edit(&other)
+		require.False(t, sameRequest(spec, reportSpec(other)), what)
+	}
+	spec.UpdatePeriodSeconds = nil
+	require.False(t, sameRequest(spec, reportSpec(same)))
+}
+
 func TestStatusNamesAreNames(t *testing.T) {
 	long := strings.Repeat("a", 244) + ".example"
 	for _, node := range []string{five, "node-1", strings.Repeat("a", 246), long, long[:252] + "c"} {

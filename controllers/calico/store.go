@@ -68,8 +68,8 @@ type store struct {
 	locked   bool
 	frozen   string
 	unchosen error
-	// version is Calico's own, as its ClusterInformation says.
-	version string
+	// version is Calico's own, and clusterType how it was installed, as its ClusterInformation says.
+	version, clusterType string
 }
 
 func newStore(now func() time.Time) *store {
@@ -357,7 +357,7 @@ func (s *store) lock(o *apiv3.ClusterInformation) {
 	if o.Name != defaultConfig {
 		return
 	}
-	s.version = o.Spec.CalicoVersion
+	s.version, s.clusterType = o.Spec.CalicoVersion, o.Spec.ClusterType
 	if locked := !ptr.Deref(o.Spec.DatastoreReady, true); s.locked != locked {
 		s.locked = locked
 		s.signal()

@@ -30,6 +30,8 @@ type Cluster struct {
 	CalicoAPI string
 	// Routes are who writes the routes to pods into the kernel.
 	Routes Routes
+	// BGPUnknown is why it is not known whether calico-node runs BIRD, "" where it is. Nodes have BGP addresses either way.
+	BGPUnknown string
 }
 
 // Scope names the label keys that the user may choose.
@@ -105,6 +107,8 @@ type Node struct {
 	Addresses []netip.Addr
 	// ASN is the node's own AS number, 0 for the cluster's default.
 	ASN uint32
+	// Unread are what was written for addresses and AS number and is neither; Calico passes over it as well.
+	Unread []string
 	// RoleLabel: the node carries the role label. Slot is the label's value: which
 	// reflector of the topology the node is, see package topology.
 	RoleLabel bool

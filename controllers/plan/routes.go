@@ -25,6 +25,8 @@ type PoolRoutes struct {
 	// Direct: Felix's are on the node's own interface, some at least. BIRD learns those, and each node announces the
 	// blocks of others too (Calico issue 13533).
 	Direct bool
+	// Unknown is why it is not known who programs them, "" where it is: neither BIRD nor Felix are set then, and some may be Direct.
+	Unknown string
 }
 
 // Direct reports whether every node may announce a block: a path to it does not prove that its own node does.
@@ -34,13 +36,18 @@ func (r Routes) Direct(block netip.Prefix) bool {
 			return false
 		}
 		cidr, err := netip.ParsePrefix(p.CIDR)
-		return err == nil && cidr.Contains(block.Addr())
+		return err != nil || cidr.Contains(block.Addr())
 	})
 }
 
-func (p PoolRoutes) String() string { return p.CIDR + ": " + p.Encapsulation }
+func (p PoolRoutes) String() string {
+	if p.Unknown != "" {
+		return p.CIDR + ": " + p.Encapsulation + "; not known: " + p.Unknown
+	}
+	return p.CIDR + ": " + p.Encapsulation
+}
 
-// Useless is where Felix programs all of them: what route reflectors pass on is of no use to pods.
+// Useless is where Felix is known to program all of them: what route reflectors pass on is of no use to pods.
 func (r Routes) Useless() bool {
-	return len(r.Pools) > 0 && !slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return p.BIRD })
+	return len(r.Pools) > 0 && !slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return p.BIRD || p.Unknown != "" })
 }

@@ -220,6 +220,7 @@ func parsePaths(answer string) map[netip.Prefix]map[netip.Addr]int {
 		_, source, found := strings.Cut(line, "[")
 		protocol, _, _ := strings.Cut(source, " ")
 		kind, address, _ := strings.Cut(protocol, "_")
+		address, _, _ = strings.Cut(address, "_port_")
 		peer, err := netip.ParseAddr(strings.ReplaceAll(address, "_", "."))
 		if !found || err != nil || kind != "Node" && kind != "Mesh" && kind != "Global" {
 			continue
@@ -287,7 +288,8 @@ func (l *Lab) waitSessions(ctx context.Context, prefix string, wanted func(on, w
 				}
 				byName := map[string]Session{}
 				for _, session := range sessions {
-					byName[session.Name] = session
+					name, _, _ := strings.Cut(session.Name, "_port_") // where listenPort is set
+					byName[name] = session
 				}
 				known[on.spec.Name] = byName
 			}

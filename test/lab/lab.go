@@ -61,6 +61,8 @@ type Options struct {
 	ProbeNeighbours int
 	// ASNumber of all nodes, in a default BGPConfiguration. 0 is Calico's own, 64512.
 	ASNumber uint32
+	// ListenPort is where all BIRDs listen, in a default BGPConfiguration. 0 is 179, without the word.
+	ListenPort uint16
 	// Beside puts the cluster into the network of another, with addresses of its own, and they share the probes: Checkpoint and Report of
 	// each are for both. The other one is stopped last.
 	Beside *Lab

@@ -68,13 +68,14 @@ func (l *Lab) createCluster(ctx context.Context) error {
 	if l.options.ASNumber != 0 {
 		config.Spec.ASNumber = ptr.To(numorstring.ASNumber(l.options.ASNumber))
 	}
+	config.Spec.ListenPort = l.options.ListenPort
 	if l.options.MeshPassword != "" {
 		if err := l.createMeshPassword(ctx); err != nil {
 			return err
 		}
 		config.Spec.NodeToNodeMeshEnabled, config.Spec.NodeMeshPassword = ptr.To(true), PasswordRef()
 	}
-	if l.options.ASNumber == 0 && l.options.MeshPassword == "" {
+	if l.options.ASNumber == 0 && l.options.MeshPassword == "" && l.options.ListenPort == 0 {
 		return nil
 	}
 	if _, err := l.calico.BGPConfigurations().Create(ctx, config, options.SetOptions{}); err != nil {

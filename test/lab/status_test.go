@@ -152,7 +152,12 @@ func challenge(t *testing.T, l *lab.Lab, name string, generations int64) {
 
 func getStatus(t *testing.T, l *lab.Lab, name string) *apiv3.CalicoNodeStatus {
 	t.Helper()
-	status, err := l.Calico().CalicoNodeStatus().Get(t.Context(), statusName(name), options.GetOptions{})
+	return getStatusNamed(t, l, statusName(name))
+}
+
+func getStatusNamed(t *testing.T, l *lab.Lab, name string) *apiv3.CalicoNodeStatus {
+	t.Helper()
+	status, err := l.Calico().CalicoNodeStatus().Get(t.Context(), name, options.GetOptions{})
 	require.NoError(t, err)
 	return status
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
@@ -37,13 +38,24 @@ func datastore(f facts) *Result {
 	if f.inEtcd() {
 		ours = calico.EtcdAPI
 	}
-	switch {
+	where := "the Kubernetes datastore, with its objects in " + f.snapshot.Cluster.CalicoAPI
+	if f.inEtcd() {
+		where = "an etcd of its own"
+	}
+	switch information := f.information.value; {
 	case store != "" && store != ours:
 		return fail("calico-node keeps its objects elsewhere: its %s is %q, rrpool's is %q", datastoreVariable, store, ours).do(remedy)
-	case f.inEtcd():
-		return fine("Calico %s uses an etcd of its own", f.information.value.Spec.CalicoVersion)
+	case f.information.found && !released(information.Spec.CalicoVersion) && f.inEtcd():
+		return unknown("Calico uses %s, but which Calico it is, is not known: calicoVersion of ClusterInformation default is %q", where, information.Spec.CalicoVersion).
+			do("look at the image of calico-node: with an etcd of its own rrpool needs Calico 3.31 or later")
+	case f.information.found && !released(information.Spec.CalicoVersion):
+		return note("Calico uses %s, but which Calico it is, is not known: calicoVersion of ClusterInformation default is %q", where, information.Spec.CalicoVersion).
+			do("look at the image of calico-node: rrpool is for Calico 3.21 and later")
 	case f.information.found:
-		return fine("Calico %s uses the Kubernetes datastore, with its objects in %s", f.information.value.Spec.CalicoVersion, f.snapshot.Cluster.CalicoAPI)
+		return fine("Calico %s uses %s", plan.Plain(information.Spec.CalicoVersion, 64), where)
+	case f.inEtcd():
+		return unknown("Calico uses %s, but which Calico it is, is not known: %s", where, cmp.Or(f.information.hidden, "there is no ClusterInformation default")).
+			do("look at the image of calico-node: with an etcd of its own rrpool needs Calico 3.31 or later")
 	case store != "":
 		return fine("Calico uses the Kubernetes datastore, with its objects in %s", f.snapshot.Cluster.CalicoAPI)
 	}
@@ -51,13 +63,24 @@ func datastore(f facts) *Result {
 		cmp.Or(f.information.hidden, fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable))).do(remedy)
 }
 
+// released: a version begins with a number.
+func released(calico string) bool {
+	_, err := version.ParseGeneric(calico)
+	return err == nil
+}
+
 // inEtcd: rrpool reads Calico's objects in an etcd.
 func (f facts) inEtcd() bool { return f.snapshot.Cluster.CalicoAPI == calico.EtcdAPI }
 
-// calicoNodeLabel marks calico-node's DaemonSet in every way to install Calico.
-const calicoNodeLabel = "calico-node"
+// calicoNodeLabels mark calico-node's pods in every way to install Calico: alone, as Canal, or as kubespray had that.
+var calicoNodeLabels = []string{"calico-node", "canal", "canal-node"}
 
-// calicoNamespaces are where calico-node is: by manifest, and by the operator.
+// backendVariable tells calico-node who makes routes: BIRD, unless its value is one of noBIRD.
+const backendVariable = "CALICO_NETWORKING_BACKEND"
+
+var noBIRD = []string{"none", "vxlan"}
+
+// calicoNamespaces are where calico-node mostly is: by manifest, and by the operator.
 var calicoNamespaces = []string{"calico-system", "kube-system"}
 
 func calicoNode(f facts) *Result {
@@ -65,14 +88,17 @@ func calicoNode(f facts) *Result {
 	case f.calicoNode.hidden != "":
 		return unseen("calico-node", f.calicoNode.hidden)
 	case !f.calicoNode.found:
-		return warn("there is no DaemonSet with the label k8s-app=%s in %s", calicoNodeLabel, strings.Join(calicoNamespaces, " or ")).
-			do("if calico-node runs elsewhere there is nothing to do")
+		return unknown("calico-node is not seen: no DaemonSet's pods have the label k8s-app=%s", strings.Join(calicoNodeLabels, ", or ")).
+			do("see how calico-node runs here: rrpool goes by its reports then")
 	}
 	d := f.calicoNode.value
 	want, ready := d.Status.DesiredNumberScheduled, d.Status.NumberReady
 	is := fmt.Sprintf("calico-node is Ready on %d of %d nodes (%s/%s)", ready, want, d.Namespace, d.Name)
-	remedy := fmt.Sprintf("kubectl --namespace %s get pods --selector k8s-app=%s --output wide", d.Namespace, calicoNodeLabel)
+	remedy := fmt.Sprintf("kubectl --namespace %s get pods --selector k8s-app=%s --output wide", d.Namespace, cmp.Or(d.Spec.Template.Labels["k8s-app"], calicoNodeLabels[0]))
 	switch {
+	case len(f.calicoNodes) > 1:
+		return warn("%s, and %s say that they are calico-node", is, iostreams.Number(len(f.calicoNodes), "DaemonSet")).also(f.calicoNodes...).
+			do("where Calico's operator is taking over, wait; else see whose the others are: rrpool believes the one that has most nodes")
 	case want > 0 && ready == want:
 		return fine("%s", is)
 	case want > 0 && ready == 0:
@@ -133,14 +159,65 @@ func speaking(f facts) *Result {
 		return refusal(*p)
 	}
 	silent := f.nodes(func(n plan.Node) bool { return !n.SpeaksBGP() && n.Ready })
+	doubt := doubtful(f)
 	switch {
 	case len(f.snapshot.Cluster.Nodes) == 0:
 		return fail("the cluster has no nodes").do("add some")
+	case doubt != nil:
+		return doubt
 	case len(silent) > 0:
 		return warn("Ready nodes without a BGP address: %s", plan.Few(silent)).
 			do("look at calico-node there; such a node gets no session, and is left out")
 	}
 	return fine("BGP is enabled: every Ready node has a BGP address")
+}
+
+// doubtful is why BIRD does not run, or is not known to, nil where it is seen that it does.
+func doubtful(f facts) *Result {
+	kind := strings.Split(f.information.value.Spec.ClusterType, ",")
+	switch {
+	case f.backend.found && slices.Contains(noBIRD, f.backend.value):
+		return fail("calico-node runs no BIRD (%s of DaemonSet %s/%s is %q): nodes have BGP addresses all the same", backendVariable,
+			f.calicoNode.value.Namespace, f.calicoNode.value.Name, f.backend.value).see("BGPDisabled")
+	case kind[0] != "" && !slices.Contains(kind, "bgp"):
+		return unknown("whether BGP is enabled is not known: clusterType of ClusterInformation default is %q, which does not name bgp", plan.Plain(strings.Join(kind, ","), 64)).
+			do("see whether BIRD runs in calico-node (%s=bird)", backendVariable)
+	case !f.backend.found && (f.backend.hidden != "" || f.snapshot.Cluster.BGPUnknown != ""):
+		return unknown("whether BGP is enabled is not known: %s", cmp.Or(f.snapshot.Cluster.BGPUnknown, f.backend.hidden)).
+			do("see whether BIRD runs in calico-node (%s=bird): nodes have BGP addresses without it as well", backendVariable)
+	}
+	return nil
+}
+
+// annotations: what Calico passes over, so that a node has no session, or not the AS number that is meant.
+func annotations(f facts) *Result {
+	var unread []string
+	for _, n := range f.snapshot.Cluster.Nodes {
+		for _, text := range n.Unread {
+			unread = append(unread, n.Name+": "+text)
+		}
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	return warn("annotations of nodes are no address, or no AS number, and Calico passes over them").also(unread[:min(len(unread), 10)]...).
+		do("correct them, or restart calico-node there, which writes the addresses")
+}
+
+// illegible: what calico-node reports in words that are not known keeps every gate shut.
+func illegible(f facts) *Result {
+	var unread []string
+	all := f.snapshot.Cluster.Statuses
+	for _, node := range slices.Sorted(maps.Keys(all)) {
+		for _, text := range slices.Concat(all[node].Unread, all[node].UnreadRoutes) {
+			unread = append(unread, node+": "+text)
+		}
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	return unknown("calico-node reports what rrpool cannot read, so whether sessions are up and routes are there is not known; steps wait").
+		also(unread[:min(len(unread), 10)]...).do("upgrade rrpool, or report these texts; rrpool rollback --help tells how to go back")
 }
 
 // passwords: what calico-node cannot read keeps sessions down.
@@ -321,7 +398,7 @@ func routes(f facts) *Result {
 	if r.Unknown != "" {
 		return unseen("who programs the routes to pods", r.Unknown)
 	}
-	bird, felix, disputed := programmed(r.Pools)
+	bird, felix, disputed, doubtful := programmed(r.Pools)
 	switch {
 	case len(r.Pools) == 0:
 		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
@@ -335,6 +412,9 @@ func routes(f facts) *Result {
 	case r.Useless():
 		return warn("Felix programs the routes to all pods, not BGP: the route reflectors change nothing for them").also(felix...).
 			do("go back to the mesh: rrpool has a use only where BGP carries routes to pods")
+	case len(doubtful) > 0:
+		return unknown("who programs the routes to the pods of %s is not known", iostreams.Number(len(doubtful), "IPPool")).also(doubtful...).also(felix...).also(bird...).
+			do("nothing, if you know that BIRD does: only then route reflectors matter for these pods")
 	case len(felix) > 0:
 		return warn("Felix programs the routes to the pods of %s, not BGP: route reflectors matter for the others only", iostreams.Number(len(felix), "IPPool")).
 			also(felix...).also(bird...).do("nothing, if you know that")
@@ -347,10 +427,12 @@ func (f facts) begun() bool {
 	return f.snapshot.Cluster.BGP.Saved != nil || len(f.nodes(plan.Node.HoldsRole)) > 0
 }
 
-// programmed are the pools whose routes BIRD alone programs, Felix alone, and both or neither.
-func programmed(pools []plan.PoolRoutes) (bird, felix, disputed []string) {
+// programmed are the pools whose routes BIRD alone programs, Felix alone, both or neither, and those of which it is not known.
+func programmed(pools []plan.PoolRoutes) (bird, felix, disputed, doubtful []string) {
 	for _, p := range pools {
 		switch text := p.String(); {
+		case p.Unknown != "":
+			doubtful = append(doubtful, text)
 		case p.BIRD == p.Felix:
 			disputed = append(disputed, text)
 		case p.BIRD:
@@ -359,5 +441,5 @@ func programmed(pools []plan.PoolRoutes) (bird, felix, disputed []string) {
 			felix = append(felix, text)
 		}
 	}
-	return bird, felix, disputed
+	return bird, felix, disputed, doubtful
 }

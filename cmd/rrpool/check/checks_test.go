@@ -16,6 +16,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/rbac"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -227,13 +228,31 @@ func TestCalico(t *testing.T) {
 		"the mesh is off in etcd": {id: "mesh", edit: func(f *facts) {
 			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.CalicoAPI = new(bool), "etcdv3"
 		}, want: Error, says: "calicoctl patch"},
-		"nodes that cannot be joined":        {id: "decision", edit: problem("NodesNotJoined"), want: Error, page: "runbook/conditions.md#nodesnotjoined"},
-		"a datastore that objects prove":     {id: "datastore", edit: func(f *facts) { f.calicoNode.found = false }, want: OK, says: "Kubernetes datastore"},
+		"nodes that cannot be joined":    {id: "decision", edit: problem("NodesNotJoined"), want: Error, page: "runbook/conditions.md#nodesnotjoined"},
+		"a datastore that objects prove": {id: "datastore", edit: func(f *facts) { f.calicoNode.found = false }, want: OK, says: "Kubernetes datastore"},
+		"a Calico of no known version":   {id: "datastore", edit: func(f *facts) { f.information.value.Spec.CalicoVersion = "" }, want: Note, says: `which Calico it is, is not known: calicoVersion of ClusterInformation default is ""`},
+		"a build of Calico":              {id: "datastore", edit: func(f *facts) { f.information.value.Spec.CalicoVersion = "master" }, want: Note, says: `is "master"`},
+		"an etcd of no known Calico": {id: "datastore", edit: func(f *facts) {
+			f.snapshot.Cluster.CalicoAPI, f.calicoNode.found, f.information.found = calico.EtcdAPI, false, false
+		}, want: Warning, says: "there is no ClusterInformation"},
+		"reports in known words": {id: "reports", unset: true},
+		"reports in unknown words": {id: "reports", edit: func(f *facts) {
+			f.snapshot.Cluster.Statuses = map[string]plan.Status{"n": {Unread: []string{`session with "x"`}, UnreadRoutes: []string{`route to "y"`}}}
+		}, want: Warning, says: `[n: session with "x" n: route to "y"]`},
+		"annotations that Calico reads":      {id: "annotations", unset: true},
+		"annotations that it does not read":  {id: "annotations", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].Unread = []string{`projectcalico.org/ASNumber="x"`} }, want: Warning, says: `ASNumber="x"`},
 		"a datastore that nothing proves":    {id: "datastore", edit: func(f *facts) { f.calicoNode.found, f.information.found = false, false }, want: Warning, says: "could not be checked"},
 		"calico-node is not Ready somewhere": {id: "calico-node", edit: func(f *facts) { f.calicoNode.value = daemonSet("calico-system", 12, 11) }, want: Warning, says: "11 of 12"},
 		"calico-node is Ready nowhere":       {id: "calico-node", edit: func(f *facts) { f.calicoNode.value = daemonSet("calico-system", 12, 0) }, want: Error, says: "0 of 12"},
 		"a calico-node that may not be seen": {id: "calico-node", edit: func(f *facts) { f.calicoNode.found, f.calicoNode.hidden = false, "no" }, want: Warning, says: "could not be checked"},
-		"no calico-node":                     {id: "calico-node", edit: func(f *facts) { f.calicoNode.found = false }, want: Warning, says: "calico-system or kube-system"},
+		"no calico-node":                     {id: "calico-node", edit: func(f *facts) { f.calicoNode.found = false }, want: Warning, says: "calico-node, or canal, or canal-node"},
+		"two that say they are":              {id: "calico-node", edit: func(f *facts) { f.calicoNodes = []string{"kube-system/calico-node", "calico-system/web"} }, want: Warning, says: "2 DaemonSets say that they are calico-node[kube-system/calico-node calico-system/web]"},
+		"no BIRD":                            {id: "bgp", edit: func(f *facts) { f.backend = seen[string]{value: "none", found: true} }, want: Error, says: `CALICO_NETWORKING_BACKEND of DaemonSet calico-system/calico-node is "none"`, page: "runbook/conditions.md#bgpdisabled"},
+		"BIRD by default, and no pod seen":   {id: "bgp", edit: func(f *facts) { f.backend.found, f.snapshot.Cluster.BGPUnknown = true, "no pod" }, want: OK},
+		"nothing of calico-node seen":        {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.BGPUnknown = "no pod" }, want: Warning, says: "whether BGP is enabled is not known: no pod"},
+		"a backend that may not be read":     {id: "bgp", edit: func(f *facts) { f.backend.hidden = "no" }, want: Warning, says: "not known: no"},
+		"a clusterType with BGP":             {id: "bgp", edit: func(f *facts) { f.information.value.Spec.ClusterType = "typha,kdd,k8s,bgp" }, want: OK},
+		"a clusterType without BGP":          {id: "bgp", edit: func(f *facts) { f.information.value.Spec.ClusterType = "k8s,canal" }, want: Warning, says: `"k8s,canal", which does not name bgp`},
 		"no BGP":                             {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "runbook/conditions.md#bgpdisabled"},
 		"a node without BGP":                 {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
 		"no nodes":                           {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nil }, want: Error, says: "no nodes"},
@@ -398,8 +417,10 @@ func TestPasswordsAndRoutes(t *testing.T) {
 			having(vxlan)(f)
 			f.snapshot.Cluster.BGP.Mesh.Enabled = new(bool)
 		}, want: Warning, says: "the route reflectors change nothing"},
-		"VXLAN and BGP":  {id: "routes", edit: having(plain, vxlan), want: Warning, says: "matter for the others only"},
-		"no pools":       {id: "routes", edit: having(), want: Note, says: "no IPPool"},
-		"routes by whom": {id: "routes", edit: func(f *facts) { f.snapshot.Cluster.Routes.Unknown = "no" }, want: Warning, says: "could not be checked"},
+		"VXLAN and BGP":           {id: "routes", edit: having(plain, vxlan), want: Warning, says: "matter for the others only"},
+		"not known by whom":       {id: "routes", edit: having(plain, plan.PoolRoutes{CIDR: "4", Encapsulation: "not encapsulated", Unknown: "WireGuard is on"}), want: Warning, says: "of 1 IPPool is not known"},
+		"not known, and by Felix": {id: "routes", edit: having(vxlan, plan.PoolRoutes{CIDR: "4", Unknown: "WireGuard is on"}), want: Warning, says: "of 1 IPPool is not known"},
+		"no pools":                {id: "routes", edit: having(), want: Note, says: "no IPPool"},
+		"routes by whom":          {id: "routes", edit: func(f *facts) { f.snapshot.Cluster.Routes.Unknown = "no" }, want: Warning, says: "could not be checked"},
 	})
 }

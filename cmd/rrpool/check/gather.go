@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +52,10 @@ type facts struct {
 	managerRights answer
 
 	information seen[*apiv3.ClusterInformation]
+	// calicoNode is the DaemonSet for the most nodes, calicoNodes are the names of all that say they are calico-node.
 	calicoNode  seen[*appsv1.DaemonSet]
+	calicoNodes []string
+	backend     seen[string]
 	passwords   []password
 
 	// updates, on IBM's classic infrastructure, limits how many workers are updated at once.
@@ -185,14 +189,9 @@ func found[T runtime.Object](g *gatherer, object T, err error, verb string) seen
 func (g *gatherer) gatherCalico(ctx context.Context) {
 	_ = g.FindCalico(ctx) // sight has the error
 	g.information = get(ctx, g, &apiv3.ClusterInformation{}, "", "default")
-	for _, namespace := range calicoNamespaces {
-		all := &appsv1.DaemonSetList{}
-		sets := found(g, all, g.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{"k8s-app": calicoNodeLabel}), "list")
-		if len(sets.value.Items) > 0 {
-			g.calicoNode = seen[*appsv1.DaemonSet]{value: &sets.value.Items[0], found: true}
-			break
-		}
-		g.calicoNode.hidden = cmp.Or(g.calicoNode.hidden, sets.hidden)
+	g.calicoNodes, g.calicoNode = g.daemonSets(ctx)
+	if g.calicoNode.found {
+		g.backend = g.backendOf(ctx, g.calicoNode.value)
 	}
 	if ref := g.object.Spec.BGP.PasswordSecretRef; ref.Name != "" {
 		g.gatherPassword(ctx, &plan.SecretRef{Name: ref.Name, Key: ref.Key}, "spec.bgp.passwordSecretRef")
@@ -201,6 +200,55 @@ func (g *gatherer) gatherCalico(ctx context.Context) {
 		bgp := g.snapshot.Cluster.BGP
 		g.gatherPassword(ctx, bgp.Mesh.Password, "nodeMeshPassword")
 	}
+}
+
+// daemonSets are those of calico-node: the one for the most nodes, and all. Where not all namespaces may be looked at, those are where it mostly is.
+func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*appsv1.DaemonSet]) {
+	all := &appsv1.DaemonSetList{}
+	answer := found(g, all, g.List(ctx, all), "list")
+	if answer.hidden != "" {
+		all.Items = nil
+		for _, namespace := range calicoNamespaces {
+			some := &appsv1.DaemonSetList{}
+			if found(g, some, g.List(ctx, some, client.InNamespace(namespace)), "list").hidden == "" {
+				all.Items = append(all.Items, some.Items...)
+			}
+		}
+	}
+	for i := range all.Items {
+		d := &all.Items[i]
+		if !slices.Contains(calicoNodeLabels, d.Spec.Template.Labels["k8s-app"]) {
+			continue
+		}
+		names = append(names, d.Namespace+"/"+d.Name)
+		if !main.found || d.Status.DesiredNumberScheduled > main.value.Status.DesiredNumberScheduled {
+			main = seen[*appsv1.DaemonSet]{value: d, found: true}
+		}
+	}
+	if !main.found {
+		main.hidden = answer.hidden
+	}
+	return names, main
+}
+
+// backendOf is who makes routes by what calico-node's DaemonSet says, "" by default: see rc.local of calico-node.
+func (g *gatherer) backendOf(ctx context.Context, d *appsv1.DaemonSet) seen[string] {
+	for _, c := range d.Spec.Template.Spec.Containers {
+		for _, variable := range c.Env {
+			if variable.Name != backendVariable {
+				continue
+			}
+			if variable.ValueFrom == nil {
+				return seen[string]{value: variable.Value, found: true}
+			}
+			if ref := variable.ValueFrom.ConfigMapKeyRef; ref != nil {
+				config := get(ctx, g, &corev1.ConfigMap{}, d.Namespace, ref.Name)
+				return seen[string]{value: config.value.Data[ref.Key], found: config.found, hidden: config.hidden}
+			}
+			return seen[string]{hidden: backendVariable + " is in something that is not read"}
+		}
+	}
+	return seen[string]{found: true}
 }
 
 // gatherPassword reads whether a Secret has the password, and asks whether calico-node may read it.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -228,7 +229,8 @@ func TestTheManagersOwnRole(t *testing.T) {
 	all := fmt.Sprintf("all %d things", len(rbac.Rights("")))
 	checks := w.eventually("as-manager", "manager-rights", func(c Result) bool { return strings.Contains(c.Message, all) })
 	require.Equal(t, OK, checks["manager-rights"].Status, "who guards the metrics may ask what others may do")
-	for _, id := range []string{"sight", "decision", "calico", "bgp", "node-status", "mesh", "as-numbers", "eligible", "zones"} {
+	require.Contains(t, checks["bgp"].Message, "whether BGP is enabled is not known", "neither pods nor DaemonSets are seen")
+	for _, id := range []string{"sight", "decision", "calico", "node-status", "mesh", "as-numbers", "eligible", "zones"} {
 		require.Contains(t, []Status{OK, Note}, checks[id].Status, "%s: %s", id, checks[id].Message)
 	}
 	for id, resource := range map[string]string{
@@ -243,6 +245,38 @@ func TestTheManagersOwnRole(t *testing.T) {
 	got := cli.Ask(t, New, "check", "--kubeconfig", w.kubeconfig("as-manager"))
 	require.Zero(t, got.Code, "there is no ×")
 	require.Contains(t, got.Out, "\nFit, as far as could be seen: 0 ×, ")
+}
+
+// Canal has another label, and here a namespace of its own; its nodes have BGP addresses as well.
+func TestCanalIsNotFit(t *testing.T) {
+	w := newWorld(t)
+	w.fit()
+	checks, _, _ := w.check("")
+	require.Equal(t, OK, checks["bgp"].Status, checks["bgp"].Message)
+	ds := &appsv1.DaemonSet{}
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Namespace: "calico-system", Name: "calico-node"}, ds))
+	require.NoError(t, w.Admin.Delete(t.Context(), ds))
+	checks, _, _ = w.check("")
+	require.Equal(t, Warning, checks["bgp"].Status, "nothing of calico-node is seen")
+	require.True(t, checks["bgp"].Unchecked)
+	require.True(t, checks["calico-node"].Unchecked)
+
+	w.namespace("canal")
+	labels := map[string]string{"k8s-app": "canal"}
+	canal := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "rke2-canal", Namespace: "canal"}}
+	canal.Spec.Selector, canal.Spec.Template = &metav1.LabelSelector{MatchLabels: labels}, *ds.Spec.Template.DeepCopy()
+	canal.Spec.Template.Labels = labels
+	canal.Spec.Template.Spec.Containers[0].Env = append(canal.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: backendVariable, ValueFrom: &corev1.EnvVarSource{
+		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "canal-config"}, Key: "backend"},
+	}})
+	w.Create(canal)
+	checks, _, _ = w.check("")
+	require.True(t, checks["bgp"].Unchecked, "its ConfigMap is not there: %s", checks["bgp"].Message)
+	w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "canal-config", Namespace: "canal"}, Data: map[string]string{"backend": "none"}})
+	checks, v, _ := w.check("")
+	require.Equal(t, Error, checks["bgp"].Status)
+	require.Contains(t, checks["bgp"].Message, `calico-node runs no BIRD (CALICO_NETWORKING_BACKEND of DaemonSet canal/rke2-canal is "none")`)
+	require.False(t, v.Fit)
 }
 
 // The negative control: one right is taken from the manager, and it is named.

@@ -43,8 +43,13 @@ func warn(format string, args ...any) *Result { return result(Warning, format, a
 func fail(format string, args ...any) *Result { return result(Error, format, args) }
 
 // unseen is what could not be looked at. why is a sentence with its remedy, as cluster.Explain gives it.
-func unseen(what, why string) *Result {
-	return &Result{Status: Warning, Message: what + " could not be checked: " + why, Unchecked: true}
+func unseen(what, why string) *Result { return unknown("%s could not be checked: %s", what, why) }
+
+// unknown is what was looked at and does not say what is asked.
+func unknown(format string, args ...any) *Result {
+	r := warn(format, args...)
+	r.Unchecked = true
+	return r
 }
 
 // do adds what to do about it.
@@ -106,7 +111,9 @@ func groups() []part {
 			{"datastore", only(withCalico, datastore)},
 			{"calico-node", only(withCalico, calicoNode)},
 			{"bgp", only(withCalico, speaking)},
+			{"annotations", only(withCalico, annotations)},
 			{"node-status", only(withCalico, unless("NodeStatusCRDMissing", "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer"))},
+			{"reports", only(withCalico, illegible)},
 			{"mesh", only(withCalico, mesh)},
 			{"password", only(withCalico, passwords)},
 			{"as-numbers", only(withCalico, asNumbers)},

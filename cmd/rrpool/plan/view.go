@@ -201,6 +201,10 @@ func (p *Plan) note() {
 	note(in.Object.DeletionTimestamp != nil && iks && spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete,
 		"After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
 	note(in.paused(), "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
+	for _, of := range in.Cluster.Routes.Pools {
+		note(of.Unknown != "", "Who programs the routes to the pods of an IPPool is not known, so neither whether route reflectors are of use to them: "+of.String()+".")
+	}
+	note(in.Cluster.BGPUnknown != "", "Whether calico-node runs BIRD is not known: "+in.Cluster.BGPUnknown+".")
 	if cost := p.After.Cost; cost != nil {
 		note(cost.Monthly == "", "Cost: "+cost.Source+".")
 	}

@@ -29,6 +29,9 @@ func unable(o Observed, d Desired) *plan.Problem {
 		return plan.Problemf("NotReflecting", "%s", d.NotReflecting)
 	case len(Reflectors(o.Cluster.Nodes)) == 0:
 		return plan.Problemf("NoReflectors", "no node of this cluster is a route reflector yet")
+	case o.Cluster.Routes.Plain.Unknown != "":
+		return plan.Problemf("RoutesNotProgrammed", "whether BIRD may program routes without encapsulation, by which nodes use what the remote cluster announces, is not known: %s",
+			o.Cluster.Routes.Plain.Unknown)
 	case o.Cluster.Routes.Plain.Encapsulation != "" && !o.Cluster.Routes.Plain.BIRD:
 		return plan.Problemf("RoutesNotProgrammed", "BIRD may not program routes without encapsulation, so nodes would not use what the remote cluster announces: "+
 			"set programClusterRoutes of BGPConfiguration default to EnabledNoEncapOnly or Enabled")

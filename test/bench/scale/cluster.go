@@ -148,8 +148,11 @@ func status(address netip.Addr, now time.Time) corev1.NodeStatus {
 
 func runCalicoNode(ctx context.Context, admin client.Client, node string) error {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "calico-node-" + node, Namespace: kubeSystem, Labels: map[string]string{"k8s-app": "calico-node"}},
-		Spec:       corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: []corev1.Container{{Name: "calico-node", Image: "quay.io/calico/node:v3.31.0"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "calico-node-" + node, Namespace: kubeSystem, Labels: map[string]string{"k8s-app": "calico-node"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", UID: "calico-node", Controller: ptr.To(true)}},
+		},
+		Spec: corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: []corev1.Container{{Name: "calico-node", Image: "quay.io/calico/node:v3.31.0"}}},
 	}
 	if err := admin.Create(ctx, pod); err != nil {
 		return fmt.Errorf("creating the calico-node pod of %s: %w", node, err)
