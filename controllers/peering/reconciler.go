@@ -33,6 +33,8 @@ type Datastore interface {
 	ObservePeering(ctx context.Context, scope plan.Scope) (peering.Observed, error)
 	// Apply makes one change and says whether there was anything to change.
 	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
+	// Try asks whether Apply would be refused, and changes nothing. See calico.Refuses.
+	Try(ctx context.Context, scope plan.Scope, action plan.Action) error
 }
 
 // How soon to look again: after a change of our own, and otherwise.
@@ -117,6 +119,9 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.step = peering.Next(s.observed, s.desired)
+	if err := r.try(ctx, s); err != nil {
+		return err
+	}
 	return r.apply(ctx, s)
 }
 
@@ -238,6 +243,28 @@ func (r *Reconciler) serviceCIDRs(ctx context.Context, announced []netip.Prefix)
 
 // specError is a value of the spec that cannot be used.
 type specError struct{ error }
+
+// try asks whether all that the step writes would be taken, before it writes any of it: a BGPFilter or an IPPool without
+// the BGPPeer that they are for is of no use. What is deleted, and reports, are not tried.
+func (r *Reconciler) try(ctx context.Context, s *scope) error {
+	for _, action := range s.step.Actions {
+		switch action.(type) {
+		case plan.PutFilter, plan.PutIPPool, plan.PutPeer, plan.AnnounceServices:
+		default:
+			continue
+		}
+		err := r.Datastore.Try(ctx, s.labels, action)
+		switch {
+		case calico.Refuses(err):
+			s.step.Problem = plan.Problemf("WriteRefused", "the datastore would not let rrpool %s, so nothing is written: %v: correct that value", plan.Described(action), err)
+			s.step.Actions = nil
+			return nil
+		case err != nil:
+			return fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Described(action), err)
+		}
+	}
+	return nil
+}
 
 // apply takes the step's actions in order and stops at the first error.
 func (r *Reconciler) apply(ctx context.Context, s *scope) error {

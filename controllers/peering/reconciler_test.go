@@ -429,6 +429,21 @@ func TestAValueThatCannotBeUsedIsNamedWithItsField(t *testing.T) {
 	}
 }
 
+// A value that Calico's CRD refuses is found before anything is written.
+func TestAValueThatWouldBeRefusedIsFoundBeforeTheFirstWrite(t *testing.T) {
+	b := newBench(t)
+	b.side.ASN = 4_200_000_000
+	b.create(followed("b"))
+	b.settle("b")
+	require.Equal(t, "Ready False WriteRefused", b.conditions("b")[0])
+	require.Contains(t, b.message("b", v1alpha1.ConditionReady), "asNumber")
+	require.Contains(t, b.message("b", v1alpha1.ConditionReady), "with AS number 4200000000")
+	require.Empty(t, b.there())
+	b.side.ASN = 64513
+	b.settle("b")
+	require.NotEmpty(t, b.there(), "the negative control")
+}
+
 func static(reflector, pods, services string) v1alpha1.ClusterPeeringSpec {
 	return v1alpha1.ClusterPeeringSpec{Remote: v1alpha1.RemoteCluster{Static: &v1alpha1.StaticRemote{
 		ASNumber: 64513, Reflectors: []string{reflector}, PodCIDRs: []string{pods}, ServiceCIDRs: []string{services},

@@ -126,6 +126,14 @@ func (a ClearReflector) String() string {
 	return fmt.Sprintf("take the route reflector role from node %s", a.Node)
 }
 
+// Described is an action with the values that a datastore may refuse.
+func Described(a Action) string {
+	if put, ok := a.(PutPeer); ok && put.Peer.ASN != 0 {
+		return fmt.Sprintf("%s with AS number %d", a, put.Peer.ASN)
+	}
+	return a.String()
+}
+
 func (a PutPeer) String() string       { return fmt.Sprintf("write BGPPeer %s", a.Peer.Name) }
 func (a DeletePeer) String() string    { return fmt.Sprintf("delete BGPPeer %s", a.Name) }
 func (a PutFilter) String() string     { return fmt.Sprintf("write BGPFilter %s", a.Name) }

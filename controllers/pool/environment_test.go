@@ -48,6 +48,7 @@ const (
 type fakeDatastore struct {
 	cluster plan.Cluster
 	watched []plan.StatusRequest
+	tried   []plan.Action
 	err     error // what Observe answers
 	applied []string
 	fail    map[string]error // by action in words
@@ -141,6 +142,11 @@ func (p *fakePods) Evict(_ context.Context, node string) (workload.Eviction, err
 		}
 		return p.evictErr
 	})
+}
+
+func (c *fakeDatastore) Try(_ context.Context, _ plan.Scope, action plan.Action) error {
+	c.tried = append(c.tried, action)
+	return c.fail["try"]
 }
 
 func (c *fakeDatastore) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
@@ -580,6 +586,8 @@ func (o *cloudEnvironment) Apply(_ context.Context, _ plan.Scope, action plan.Ac
 	}
 	return o.model.Apply(action)
 }
+
+func (*cloudEnvironment) Try(context.Context, plan.Scope, plan.Action) error { return nil }
 
 func (o *cloudEnvironment) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
 	o.sync()

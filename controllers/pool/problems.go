@@ -35,6 +35,7 @@ const (
 	ReasonCalicoNodeNotRunning  = "CalicoNodeNotRunning"
 	ReasonNodesUnserved         = "NodesUnserved"
 	ReasonObservationFailed     = "ObservationFailed"
+	ReasonWriteRefused          = "WriteRefused"
 )
 
 // cloudProblem turns an error of the provider into a reason and the cloud's own words.

@@ -33,6 +33,8 @@ type Datastore interface {
 	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
 	// Watch makes exactly these node reports exist and says whether it had to change anything.
 	Watch(ctx context.Context, want []plan.StatusRequest) (bool, error)
+	// Try asks whether Apply would be refused, and changes nothing. See calico.Refuses.
+	Try(ctx context.Context, scope plan.Scope, action plan.Action) error
 }
 
 // ProviderFactory makes the provider that cfg describes. It sends no request yet.
@@ -73,7 +75,8 @@ type Reconciler struct {
 	// What follows is memory that may be lost at any time: it saves cloud
 	// requests and repeated events, and decides nothing about the data plane.
 	poolClient    poolClient
-	sized         int // workers per zone that were wanted last, 0: unknown
+	tried         []plan.Action // what the datastore would take
+	sized         int           // workers per zone that were wanted last, 0: unknown
 	clusterID     string
 	observeErrors errorSeries
 	stepErrors    errorSeries
@@ -152,6 +155,9 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return r.observeFailed(ctx, s, err)
 	}
+	if s.Untried != nil && !s.paused() {
+		return r.observeFailed(ctx, s, s.Untried)
+	}
 	r.observeErrors = errorSeries{}
 	if s.paused() {
 		return r.reportPaused(ctx, s)
@@ -178,6 +184,8 @@ type Scope struct {
 
 	// What follows is for callers that ask what a reconciliation would do.
 
+	// Untried is why it is not known whether the datastore takes what is written first, nil where it is.
+	Untried error
 	// ProviderProblem is why the provider is of no use at the moment, nil for nothing.
 	ProviderProblem *plan.Problem
 	// Pool is the provider's pool as last seen, nil when it was not.
@@ -361,7 +369,11 @@ func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.RouteReflecto
 	if err := r.lookAtCluster(ctx, s); err != nil {
 		return s, err
 	}
-	return s, r.decide(ctx, s)
+	err := r.decide(ctx, s)
+	if err == nil {
+		r.try(ctx, s)
+	}
+	return s, err
 }
 
 // lookAtCluster observes it as it is now.

@@ -71,6 +71,29 @@ func TestProblemsThatStopTheRollout(t *testing.T) {
 	}
 }
 
+// Nothing is ordered, and nothing written, of which the datastore would not take what follows.
+func TestNothingIsOrderedThatCouldNotBeFinished(t *testing.T) {
+	e := newEnvironment(t)
+	refusal := apierrors.NewInvalid(schema.GroupKind{Kind: "BGPPeer"}, "rrpool-clients", nil)
+	e.calico.fail["try"] = refusal
+	e.settle(3)
+	e.expect("Ready False WriteRefused", "Degraded True WriteRefused")
+	require.Contains(t, e.condition(v1alpha1.ConditionReady).Message, refusal.Error())
+	e.calico.fail["try"] = errors.New("no answer")
+	require.Error(t, e.reconcile(), "what is not known is asked again")
+	e.expect("Ready Unknown ObservationFailed")
+	require.Contains(t, e.condition(v1alpha1.ConditionReady).Message, "no answer")
+	require.Zero(t, e.cloud.ensured)
+	require.Empty(t, e.calico.applied)
+
+	delete(e.calico.fail, "try")
+	e.settle(3)
+	require.NotZero(t, e.cloud.ensured, "the negative control")
+	asked := len(e.calico.tried)
+	e.settle(3)
+	require.Len(t, e.calico.tried, asked, "what would be taken is not asked for again")
+}
+
 func TestFixedWaitsNeedNoReports(t *testing.T) {
 	for gate, left := range map[v1alpha1.Gate]int{v1alpha1.GateSessions: 2, v1alpha1.GateTimer: 1} {
 		t.Run(string(gate), func(t *testing.T) {

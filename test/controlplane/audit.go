@@ -34,7 +34,8 @@ type AuditEvent struct {
 	Resource  string // with the subresource: "nodes/status"
 	Namespace string
 	Name      string
-	Code      int // HTTP status: a denied or failed write is recorded too
+	DryRun    bool // it asked what a write would do
+	Code      int  // HTTP status: a denied or failed write is recorded too
 }
 
 // Lease reports whether the event is leader election rather than work.
@@ -46,11 +47,11 @@ func (e AuditEvent) String() string {
 }
 
 // Writes returns the writes received at or after since, in order, of one user ("" is everyone). Leader election is included: see
-// AuditEvent.Lease. Reviews (who is that, may they?) are not: they are made by a create, and change nothing.
+// AuditEvent.Lease. Dry runs and reviews (who is that, may they?) are not: they change nothing.
 func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error) {
 	events, err := c.Requests(user, since)
 	return slices.DeleteFunc(events, func(e AuditEvent) bool {
-		return slices.Contains([]string{"get", "list", "watch"}, e.Verb) ||
+		return e.DryRun || slices.Contains([]string{"get", "list", "watch"}, e.Verb) ||
 			slices.Contains([]string{"authentication.k8s.io", "authorization.k8s.io"}, e.Group)
 	}), err
 }
@@ -102,7 +103,7 @@ func wholeLines(path string, offset int64) ([]byte, error) {
 func parseAuditEvent(line []byte) (AuditEvent, error) {
 	var raw struct {
 		RequestReceivedTimestamp time.Time
-		Verb                     string
+		Verb, RequestURI         string
 		User, ImpersonatedUser   struct{ Username string }
 		ObjectRef                struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 		ResponseStatus           struct{ Code int }
@@ -113,6 +114,6 @@ func parseAuditEvent(line []byte) (AuditEvent, error) {
 	return AuditEvent{
 		Time: raw.RequestReceivedTimestamp, User: cmp.Or(raw.ImpersonatedUser.Username, raw.User.Username), Verb: raw.Verb,
 		Group: raw.ObjectRef.APIGroup, Resource: strings.TrimSuffix(raw.ObjectRef.Resource+"/"+raw.ObjectRef.Subresource, "/"),
-		Namespace: raw.ObjectRef.Namespace, Name: raw.ObjectRef.Name, Code: raw.ResponseStatus.Code,
+		Namespace: raw.ObjectRef.Namespace, Name: raw.ObjectRef.Name, Code: raw.ResponseStatus.Code, DryRun: strings.Contains(raw.RequestURI, "dryRun="),
 	}, nil
 }

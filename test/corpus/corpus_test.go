@@ -195,7 +195,7 @@ func (w *world) manage(r row, spec string) (out manager) {
 		require.NotEqual(w, 403, e.Code, "%s", e)
 		reads := slices.Contains([]string{"get", "list", "watch"}, e.Verb)
 		own := strings.HasPrefix(e.Resource, "routereflectorpools") || e.Resource == "events" || e.Lease()
-		if !reads && !own {
+		if !reads && !own && !e.DryRun {
 			out.writes = append(out.writes, fmt.Sprintf("%s %s %s", e.Verb, e.Resource, e.Name))
 		}
 	}

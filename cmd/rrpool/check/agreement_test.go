@@ -92,6 +92,7 @@ var refusals = map[string]stopped{
 	"DatastoreLocked":      locked("DatastoreLocked"),
 	"DatastoreChanged":     locked("DatastoreChanged"),
 	"CloudUnsupported":     problem("CloudUnsupported"), // as the manager adds it
+	"WriteRefused":         problem("WriteRefused"),     // the same
 
 	"TooManyPaths": spec(20, func(s *v1alpha1.RouteReflectorPoolSpec) {
 		s.Topology.Type, s.Sizing.Min = v1alpha1.TopologyMultiCluster, 9
@@ -243,6 +244,7 @@ func (s still) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
 func (still) Apply(context.Context, plan.Scope, plan.Action) (bool, error) {
 	panic("nothing is written")
 }
+func (still) Try(context.Context, plan.Scope, plan.Action) error        { return nil }
 func (still) Watch(context.Context, []plan.StatusRequest) (bool, error) { panic("nothing is written") }
 func (s still) List(context.Context) ([]plan.Node, error)               { return s.Nodes, nil }
 func (still) SetPool(context.Context, plan.Node, string) error          { panic("nothing is written") }

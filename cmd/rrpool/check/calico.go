@@ -17,6 +17,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
+	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 // datastoreVariable names for calico-node where Calico keeps its objects; without it that is etcd.
@@ -67,6 +68,24 @@ func datastore(f facts) *Result {
 func released(calico string) bool {
 	_, err := version.ParseGeneric(calico)
 	return err == nil
+}
+
+// writes: what the datastore would refuse is known before anything is written. The answer is for this user, who may lack
+// the rights to ask.
+func writes(f facts) *Result {
+	step := f.snapshot.Step
+	switch {
+	case step.Problem != nil && step.Problem.Reason == pool.ReasonWriteRefused:
+		return refusal(*step.Problem)
+	case f.snapshot.Untried != nil:
+		return note("whether the apiserver would take what rrpool writes is not known: your user cannot try it (%s)", iostreams.Sentence(f.snapshot.Untried)).
+			also("the manager tries it before it changes or orders anything")
+	case len(step.Ahead) == 0:
+		return nil
+	case f.inEtcd():
+		return nil
+	}
+	return fine("the apiserver would take what rrpool writes first: %s, tried as dry runs", iostreams.Number(len(step.Ahead), "write"))
 }
 
 // inEtcd: rrpool reads Calico's objects in an etcd.

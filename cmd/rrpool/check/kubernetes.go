@@ -20,6 +20,7 @@ import (
 	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 // oldest is the first Kubernetes whose apiserver knows every field of our CRD:
@@ -140,7 +141,7 @@ func object(f facts) *Result {
 }
 
 // explained are refusals of the manager that another check explains.
-var explained = []string{"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "ForeignReflector", "ForeignInClusterPeer", "TooFewNodes", "NoRoutesOverBGP", "RoutesUnknown", "RoutesFromRouters"}
+var explained = []string{"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "ForeignReflector", "ForeignInClusterPeer", "TooFewNodes", "NoRoutesOverBGP", "RoutesUnknown", "RoutesFromRouters", pool.ReasonWriteRefused}
 
 // decision is what the manager would do next, or why it would not.
 func decision(f facts) *Result {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,9 +25,11 @@ import (
 
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
+	plancmd "github.com/rrpool/rrpool/cmd/rrpool/plan"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/rbac"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/iksserver"
@@ -79,6 +82,45 @@ func TestABrokenCluster(t *testing.T) {
 	}
 	require.Contains(t, checks["routes"].Message, "Felix programs the routes to the pods of 1 IPPool")
 	require.Equal(t, "rrpool check", v.Next)
+}
+
+// An AS number that nodes may have and BGPPeers may not is found before the first write, by check and by plan. Of a user
+// who may not try it, it is not known.
+func TestAValueThatCalicosCRDRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.install()
+	w.nodes(2, "", "zone-a", "zone-b", "zone-c")
+	w.calico("calico-system", 6)
+	checks, _, got := w.check("")
+	require.Zero(t, got.Code, got.Out)
+	require.Equal(t, OK, checks["writes"].Status, checks["writes"].Message)
+
+	list := &corev1.NodeList{}
+	require.NoError(t, w.Admin.List(t.Context(), list))
+	for i := range list.Items {
+		list.Items[i].Annotations["projectcalico.org/ASNumber"] = "4200000000"
+		require.NoError(t, w.Admin.Update(t.Context(), &list.Items[i]))
+	}
+	checks, _, got = w.check("")
+	require.Equal(t, 1, got.Code, got.Out)
+	require.Equal(t, OK, checks["as-numbers"].Status)
+	require.Equal(t, Error, checks["writes"].Status)
+	require.Contains(t, checks["writes"].Message, "WriteRefused: the datastore would not let rrpool write BGPPeer ")
+	require.Contains(t, checks["writes"].Message, "asNumber")
+	require.Contains(t, checks["writes"].Message, "with AS number 4200000000")
+	planned := cli.AskIn(t, iostreams.Streams{Now: time.Now}, plancmd.New, "plan", "--kubeconfig", w.kubeconfig(""))
+	require.Equal(t, 1, planned.Code, planned.Out)
+	require.Contains(t, planned.Out, "× It does nothing: WriteRefused: ")
+	require.NotContains(t, planned.Out, "√")
+
+	w.allow("reader", "", cli.Roles(t, "check")[0].Rules...)
+	checks = w.eventually("reader", "writes", func(r Result) bool { return r.Status != "" })
+	require.Equal(t, Note, checks["writes"].Status)
+	require.Contains(t, checks["writes"].Message, "is not known: your user cannot try it")
+	peers := &unstructured.UnstructuredList{}
+	peers.SetGroupVersionKind(calico.GroupV1.WithKind("BGPPeerList"))
+	require.NoError(t, w.Admin.List(t.Context(), peers))
+	require.Empty(t, peers.Items, "nothing was written")
 }
 
 // Without our CRD nothing else is in the way of looking.

@@ -109,6 +109,7 @@ func groups() []part {
 		{"Calico", []check{
 			{"calico", only(visibly, unless("CalicoNotInstalled", "Calico is there: the API has its BGPPeers and BGPConfigurations"))},
 			{"datastore", only(withCalico, datastore)},
+			{"writes", only(withCalico, writes)},
 			{"calico-node", only(withCalico, calicoNode)},
 			{"bgp", only(withCalico, speaking)},
 			{"annotations", only(withCalico, annotations)},

@@ -286,6 +286,9 @@ func (e *environment) Apply(_ context.Context, _ plan.Scope, action plan.Action)
 	return e.model.Apply(action)
 }
 
+// Try implements pool.Datastore. What the cluster itself refuses is among the problems that were observed.
+func (e *environment) Try(context.Context, plan.Scope, plan.Action) error { return nil }
+
 // Watch implements pool.Datastore.
 func (e *environment) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
 	asked, changed := e.model.Watch(want)

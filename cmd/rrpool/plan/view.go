@@ -195,6 +195,7 @@ func (p *Plan) note() {
 	}
 	in, spec, iks := p.in, p.in.Object.Spec, p.in.Provider == v1alpha1.ProviderIKS
 	note(in.Name != "" && iks && in.Pool == nil && in.ProviderProblem == nil, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
+	note(in.Untried != nil, "Whether the apiserver would take what is written could not be tried with your rights: the manager tries it before it changes or orders anything.")
 	note(in.Uncounted != "", "The pods were not counted: "+in.Uncounted+".")
 	note(in.Name != "" && !in.Stored && spec.Mode != v1alpha1.ModeFullMesh,
 		"The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")

@@ -73,6 +73,7 @@ func (v *view) finish(s Step) Step {
 		s.Watch = nil
 	}
 	v.limit(&s)
+	s.Ahead = v.ahead(s)
 	s.Short, s.Stray, s.Leaving, s.Unserved = v.tooFew, v.stray, v.nodesLeave, v.unserved
 	s.Again = sooner(s.Again, v.again)
 	serving, notRunning := v.serving(), v.notRunning()
@@ -83,6 +84,28 @@ func (v *view) finish(s Step) Step {
 	}
 	slices.SortFunc(s.Watch, func(a, b plan.StatusRequest) int { return cmp.Compare(a.Node, b.Node) })
 	return s
+}
+
+// ahead is all that can be known of the first writes: BGPPeers, the role of one node, and the mesh that goes off.
+func (v *view) ahead(s Step) (out []plan.Action) {
+	if v.d.Mode != v1alpha1.ModeRouteReflector || !v.starting() || s.Problem != nil || s.Urgent || len(s.Actions) == 0 {
+		return nil
+	}
+	peers, chosen := slices.Clone(v.planned()), slices.Concat(v.wanted, v.absent)
+	if !v.d.Dedicated && len(chosen) > 1 {
+		peers = append(peers, v.peerings(chosen[0], chosen[1])...)
+	}
+	for _, p := range peers {
+		out = append(out, plan.PutPeer{Peer: p})
+	}
+	if len(chosen) > 0 {
+		out = append(out, v.setReflector(chosen[0]))
+	}
+	if v.BGP.MeshOn() {
+		saved, absent := v.meshBefore()
+		out = append(out, plan.DisableMesh{Saved: saved, SavedAbsent: absent})
+	}
+	return out
 }
 
 // limit says how long the step may wait. Under the Timer gate no session is observed, so none can be missing.

@@ -141,6 +141,30 @@ func TestAdviceDependsOnWhereRoutesComeFrom(t *testing.T) {
 	}
 }
 
+// Before the first step, what is written first is known: the BGPPeers between reflectors too, which have AS numbers.
+func TestWhatIsWrittenFirstIsKnownBefore(t *testing.T) {
+	w := newInPlaceWorld(1, 5, 0, 3)
+	s := w.next(w.observe())
+	kinds := map[string]int{}
+	asn := false
+	for _, a := range s.Ahead {
+		kinds[fmt.Sprintf("%T", a)]++
+		if p, ok := a.(plan.PutPeer); ok && p.Peer.PeerIP != "" {
+			asn = p.Peer.ASN == 64512
+		}
+	}
+	require.Subset(t, kinds, map[string]int{"plan.SetReflector": 1, "plan.DisableMesh": 1})
+	require.NotZero(t, kinds["plan.PutPeer"])
+	require.True(t, asn, s.Ahead)
+	dedicated := newWorld(1, 6, 3)
+	require.NotEmpty(t, dedicated.next(dedicated.observe()).Ahead)
+
+	w = atRest(t, w)
+	require.Empty(t, w.next(w.observe()).Ahead, "what is there needs no trial")
+	w.d.Mode = v1alpha1.ModeFullMesh
+	require.Empty(t, w.next(w.observe()).Ahead, "the way back is never held up")
+}
+
 func TestNothingIsOrderedWhereBGPCarriesNoRoutesToPods(t *testing.T) {
 	w := newWorld(1, 6, 3)
 	o := w.observe()

@@ -108,6 +108,9 @@ type Step struct {
 	// Reason says why this step, and why now.
 	Reason  string
 	Actions []plan.Action
+	// Ahead is what is written first, as far as it is known, while nothing of it is there yet: before the actions are taken,
+	// the datastore is to be asked whether it would take it.
+	Ahead []plan.Action
 	// Disrupts says whose pods the actions cut off for some seconds.
 	Disrupts []Disruption
 	// WaitingFor names exactly what is missing before the next step, sorted.

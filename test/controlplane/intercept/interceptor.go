@@ -103,6 +103,9 @@ func (i *Interceptor) record(r *Request, alive func() bool) (verdict Verdict, pa
 	}
 	i.requests = append(i.requests, r)
 	for _, rule := range i.rules {
+		if r.DryRun {
+			break // it changes nothing, whatever becomes of it
+		}
 		if verdict = rule(*r); verdict != (Verdict{}) {
 			break
 		}
@@ -132,6 +135,8 @@ type Request struct {
 	Verb string
 	// Group, Resource (with the subresource: "nodes/status"), Namespace and Name of what it is about. For the cloud, Resource is the path.
 	Group, Resource, Namespace, Name string
+	// DryRun: it asks what a write would do.
+	DryRun bool
 	// Cloud: it goes to the cloud, not to the apiserver.
 	Cloud bool
 	// Body of a write.
@@ -145,7 +150,7 @@ func (r Request) Write() bool {
 	if r.Cloud {
 		return r.Verb != http.MethodGet && !strings.Contains(r.Resource, "/identity/")
 	}
-	return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch"
+	return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" && !r.DryRun
 }
 
 // Lease reports whether it is leader election.
@@ -175,7 +180,7 @@ func parse(r *http.Request) Request {
 		return Request{Verb: strings.ToLower(r.Method), Resource: r.URL.Path}
 	}
 	resource := strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
-	return Request{Verb: info.Verb, Group: info.APIGroup, Resource: resource, Namespace: info.Namespace, Name: info.Name}
+	return Request{Verb: info.Verb, Group: info.APIGroup, Resource: resource, Namespace: info.Namespace, Name: info.Name, DryRun: r.URL.Query().Has("dryRun")}
 }
 
 // nameFromBody names what is to be created: the path does not.

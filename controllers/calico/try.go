@@ -1,0 +1,48 @@
+package calico
+
+import (
+	"context"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Try asks the apiserver whether it would take a change, as a dry run: nothing is written, and nothing of the answer is
+// kept. An error that Refuses is its answer; any other leaves it unknown. An etcd of Calico's own refuses no value.
+func (a *Adapter) Try(ctx context.Context, scope plan.Scope, action plan.Action) error {
+	if a.etcd != nil {
+		return nil
+	}
+	trial := &Adapter{cfg: a.cfg, group: a.group, calico: objectsOf(dryRun{a.calico.client}, a.group), store: newStore(a.cfg.Now)}
+	trial.cfg.Writer = dryWriter{a.cfg.Writer}
+	_, err := trial.Apply(ctx, scope, action)
+	return err
+}
+
+// Refuses reports whether an error is the apiserver's answer that it would not take what is written, as its value is not
+// allowed. That a user lacks a right says nothing of the value, and neither does a conflict.
+func Refuses(err error) bool {
+	denied := apierrors.IsForbidden(err) && !strings.Contains(err.Error(), " cannot ") // by admission, not for want of a right
+	return !IsConflict(err) && (denied || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
+}
+
+// dryRun is a client that changes nothing.
+type dryRun struct{ client.WithWatch }
+
+func (d dryRun) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	return d.WithWatch.Create(ctx, o, append(opts, client.DryRunAll)...) //nolint:wrapcheck // callers wrap
+}
+
+func (d dryRun) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	return d.WithWatch.Update(ctx, o, append(opts, client.DryRunAll)...) //nolint:wrapcheck // callers wrap
+}
+
+// dryWriter is the same for Nodes.
+type dryWriter struct{ client.Writer }
+
+func (d dryWriter) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	return d.Writer.Patch(ctx, o, p, append(opts, client.DryRunAll)...) //nolint:wrapcheck // callers wrap
+}
