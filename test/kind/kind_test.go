@@ -213,6 +213,9 @@ func (p *page) judge() {
 	for _, sum := range phases {
 		p.Logf("%-42s %4d pairs %8d probes %5d lost, at most %d in a row; longest time without a probe %s",
 			sum.Name, sum.Pairs, sum.Sent, sum.Lost, sum.LongestRun, sum.LongestSilence.Round(time.Millisecond))
+		if sum.Machine > 0 {
+			p.Logf("%s: the machine itself lost %d probes, as the control pairs show; what pairs lost meanwhile is not counted", sum.Name, sum.Machine)
+		}
 		if sum.LongestSilence > evidence {
 			p.Logf("%s: no loss can be ruled out while nothing was sent: the machine was too busy", sum.Name)
 		}

@@ -267,6 +267,18 @@ func (l *Lab) probe(name string, address netip.Addr, enter func(func() error) er
 	return err
 }
 
+// serve receives in a node what is sent to the service.
+func (l *Lab) serve(n *node) error {
+	for _, p := range l.Families(netip.PrefixFrom(l.ServiceAddress(), 32)) {
+		done, err := l.fabric.prober.Serve(p.Addr(), n.space.enter)
+		if err != nil {
+			return err
+		}
+		n.served = append(n.served, done)
+	}
+	return nil
+}
+
 func (l *Lab) unprobe(name string) error {
 	return errors.Join(l.fabric.prober.Remove(l.endpoint(name)), l.fabric.prober.Remove(l.endpoint(name)+ipv6Suffix))
 }

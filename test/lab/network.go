@@ -102,6 +102,9 @@ func newFabric(options Options) (*fabric, error) {
 	if err == nil {
 		err = f.plug(host, hostDevice, "control-plane", controlPlaneAddress())
 	}
+	if err == nil {
+		err = f.prober.Control(s.enter)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making the bridge: %w", err), f.close())
 	}

@@ -51,12 +51,13 @@ type node struct {
 	bird   *daemon
 	bird6  *daemon
 	pods   podSet
+	served []func() error // what ends the probes of the service here
 	// up is guarded by the lab's lock; once it is set nothing above changes.
 	up bool
 }
 
 // AddNodes makes hosts, several at a time: it registers each, starts its processes, waits until BIRD runs, and then marks it Ready. It does
-// not wait for sessions: see WaitMesh. Probes to and from its pods count from their first answer on. Addresses and ages follow the order of
+// not wait for sessions: see WaitMesh. Probes to and from its pods count from the first that arrives. Addresses and ages follow the order of
 // the nodes: rrpool prefers the oldest.
 func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	const parallel = 8
@@ -180,7 +181,7 @@ func (l *Lab) wire(n *node) (err error) {
 		return err
 	}
 	if l.options.Service {
-		if err := l.addLocal(n.space, serviceDevice, l.ServiceAddress()); err != nil {
+		if err := errors.Join(l.addLocal(n.space, serviceDevice, l.ServiceAddress()), l.serve(n)); err != nil {
 			return err
 		}
 	}
@@ -289,6 +290,9 @@ func (n *node) waitForConfig(ctx context.Context) error {
 
 func (n *node) destroy() {
 	n.kill()
+	for _, done := range n.served {
+		_ = done()
+	}
 	if n.space != nil {
 		n.space.close()
 	}

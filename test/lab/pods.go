@@ -106,7 +106,7 @@ func (l *Lab) endDeleted(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// endPods ends pods of a host at once: from here on nothing that they do not answer is lost.
+// endPods ends pods of a host at once: from here on nothing that does not reach them is lost.
 func (l *Lab) endPods(n *node, pods ...string) error {
 	n.pods.mu.Lock()
 	defer n.pods.mu.Unlock()

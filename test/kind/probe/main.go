@@ -47,7 +47,8 @@ func probeFrom(name, address string, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("reading the pod's own address: %w", err)
 	}
 	p := probe.New(0, 0)
-	if err := p.Add(name, own, func(do func() error) error { return do() }); err != nil {
+	here := func(do func() error) error { return do() }
+	if err := errors.Join(p.Control(here), p.Add(name, own, here)); err != nil {
 		return err
 	}
 	var phases []string
@@ -85,7 +86,7 @@ func summarize(report probe.Report, phases []string) []kind.Phase {
 	var all []kind.Phase
 	for _, name := range phases {
 		narrowed := report.Phase(name)
-		sum := kind.Phase{Name: name, Pairs: len(narrowed.Pairs)}
+		sum := kind.Phase{Name: name, Pairs: len(narrowed.Pairs), Machine: narrowed.OwnLoss()}
 		sum.Sent, sum.Lost = narrowed.Totals()
 		for _, pair := range narrowed.Pairs {
 			sum.LongestRun = max(sum.LongestRun, pair.LongestRun)
@@ -93,7 +94,7 @@ func summarize(report probe.Report, phases []string) []kind.Phase {
 			said := kind.Pair{From: pair.From, To: pair.To, LongestRun: pair.LongestRun, Text: pair.String()}
 			if pair.Unconnected {
 				sum.Unconnected = append(sum.Unconnected, said)
-			} else if pair.LongestRun > 1 {
+			} else if narrowed.Broken(pair) {
 				sum.Broken = append(sum.Broken, said)
 			}
 		}

@@ -1,18 +1,21 @@
 //go:build linux
 
-// Package probe proves, or disproves, that pods reach each other: it sends an ICMP echo request between every two of them, all the
-// time, and says which were not answered, when, and during which phase.
+// Package probe proves, or disproves, that pods reach each other: it sends a UDP packet from each to every other, all the time, and says
+// which did not arrive, when, and during which phase. The two directions of a pair are measured apart.
+//
+// It does not use ICMP echo: the kernel answers for all network namespaces from one socket per processor. Answers that wait for a
+// neighbour that is down, in any namespace of the machine, use up that socket's buffer, and the answers of all others are dropped.
+// A control pair on a loopback device shows what is lost without any routing: that is the machine's, and a report says so.
 package probe
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -24,14 +27,14 @@ import (
 const (
 	// DefaultInterval is the time between two probes of a pair.
 	DefaultInterval = 10 * time.Millisecond
-	// replyTimeout is when an answer comes too late to count. Answers take well below a millisecond.
-	replyTimeout = time.Second
+	// arrivalTimeout is when a probe comes too late to count. Probes take well below a millisecond.
+	arrivalTimeout = time.Second
 	// readTimeout is how long what has come may take to be read before a report goes without it.
 	readTimeout = 30 * time.Second
 	// expectedTime is how long a pair is probed before its series has to grow.
 	expectedTime = 5 * time.Minute
-	// receiveBuffer holds the answers of a busy second, should the reader not be scheduled.
-	receiveBuffer = 4 << 20
+	// port is where endpoints expect probes. The control pair has another, since it may share its namespace with one of them.
+	port = 30179
 )
 
 // Prober probes ordered pairs of its endpoints that have addresses of one family: all, or those of each with some that were there before
@@ -40,28 +43,33 @@ type Prober struct {
 	interval   time.Duration
 	neighbours int // 0 is all
 	epoch      time.Time
-	id         uint16
+	id         uint64
+	// byNumber are the series, without the lock: the sender must never have to wait for a receiver that the kernel does not let run.
+	byNumber sync.Map
 
 	mu        sync.Mutex
 	endpoints map[string]*endpoint
+	control   *endpoint // nil without one
+	served    map[*socket]bool
 	added     int
 	series    []*series // of removed endpoints too
 	phases    []Phase
+
+	overflowed sync.Mutex
+	overflows  []Outage // of receiving sockets
 
 	stop chan struct{}
 	done sync.WaitGroup
 }
 
-// endpoint is one pod: a raw socket inside its network namespace. One without a socket only answers.
+// endpoint is one pod: a socket inside its network namespace. One without a socket is elsewhere, and another prober or Serve receives
+// what is sent to it.
 type endpoint struct {
 	name    string
 	number  int // in the order in which they came
 	address netip.Addr
-	conn    *net.IPConn
+	socket  *socket
 	targets []*series // from here to every other
-	// from is the same by series number, without the prober's lock: the sender must never have to wait for a receiver that the kernel
-	// does not let run.
-	from sync.Map
 }
 
 // New starts a prober without endpoints. An interval of 0 is DefaultInterval. Each endpoint is probed with so many that came last before
@@ -71,8 +79,9 @@ func New(interval time.Duration, neighbours int) *Prober {
 		interval:   cmp.Or(interval, DefaultInterval),
 		neighbours: neighbours,
 		epoch:      time.Now(),
-		id:         uint16(os.Getpid()), //nolint:gosec // G115: any 16 bits will do
+		id:         rand.Uint64(), //nolint:gosec // G404: no secret
 		endpoints:  map[string]*endpoint{},
+		served:     map[*socket]bool{},
 		stop:       make(chan struct{}),
 	}
 	p.done.Go(p.send)
@@ -80,13 +89,13 @@ func New(interval time.Duration, neighbours int) *Prober {
 }
 
 // Add starts probing between a new endpoint and present ones. enter must call its argument on a thread that is inside the
-// endpoint's network namespace; where it is nil the endpoint is probed, and probes nothing. A pair counts from its first answer on: a pod
+// endpoint's network namespace; where it is nil the endpoint is probed, and probes nothing. A pair counts from its first arrival on: a pod
 // that has just appeared has no routes yet.
 func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) error) error {
 	added := &endpoint{name: name, address: address}
 	if enter != nil {
 		if err := enter(func() (err error) {
-			added.conn, err = listen(address)
+			added.socket, err = listen(netip.AddrPortFrom(address, port))
 			return err
 		}); err != nil {
 			return fmt.Errorf("opening the probe of %q: %w", name, err)
@@ -100,13 +109,51 @@ func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) e
 	p.added++
 	added.number = p.added
 	for _, other := range p.last(address) {
-		p.connect(added, other)
-		p.connect(other, added)
+		p.connect(added, other, other.address)
+		p.connect(other, added, address)
 	}
 	p.endpoints[name] = added
-	if added.conn != nil {
-		p.done.Go(func() { p.receive(added) })
+	p.receive(added.socket)
+	return nil
+}
+
+// Serve receives, in a namespace, what is sent to an address that several hosts have, as that of a service, until the prober stops or
+// done is called.
+func (p *Prober) Serve(address netip.Addr, enter func(func() error) error) (done func() error, err error) {
+	var served *socket
+	if err := enter(func() (err error) {
+		served, err = listen(netip.AddrPortFrom(address, port))
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("receiving the probes to %s: %w", address, err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.served[served] = true
+	p.receive(served)
+	return func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.served, served)
+		return served.Close()
+	}, nil
+}
+
+// Control adds the control pair, on the loopback device of a namespace: what it loses, no routing has lost.
+func (p *Prober) Control(enter func(func() error) error) error {
+	control := &endpoint{name: "control"}
+	if err := enter(func() (err error) {
+		control.socket, err = listen(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0))
+		return err
+	}); err != nil {
+		return fmt.Errorf("opening the control pair: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.connect(control, control, netip.Addr{})
+	control.targets[0].target = control.socket.address
+	p.control = control
+	p.receive(control.socket)
 	return nil
 }
 
@@ -121,10 +168,10 @@ func (p *Prober) last(address netip.Addr) []*endpoint {
 }
 
 func (e *endpoint) close() error {
-	if e.conn == nil {
+	if e.socket == nil {
 		return nil
 	}
-	return e.conn.Close()
+	return e.socket.Close()
 }
 
 // Remove ends all probes from and to an endpoint; what was measured stays in the report. Probes that are under way are forgotten:
@@ -136,7 +183,7 @@ func (p *Prober) Remove(name string) error {
 	if !exists {
 		return nil
 	}
-	p.catchUp(removed)
+	p.catchUp(removed.socket)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.endpoints[name] != removed {
@@ -168,33 +215,46 @@ func (p *Prober) Checkpoint(name string) {
 	p.phases = append(p.phases, Phase{Name: name, From: now})
 }
 
-// Report says what happened until now. It waits up to a second for answers that are on their way.
+// Report says what happened until now. It waits up to a second for probes that are on their way.
 func (p *Prober) Report() Report {
 	until := time.Now()
 	p.mu.Lock()
 	all, phases := slices.Clone(p.series), slices.Clone(p.phases)
-	endpoints := slices.Collect(maps.Values(p.endpoints))
+	sockets, control := slices.Collect(maps.Keys(p.served)), p.control
+	for _, e := range p.endpoints {
+		sockets = append(sockets, e.socket)
+	}
 	p.mu.Unlock()
+	if control != nil {
+		sockets = append(sockets, control.socket)
+	}
 	for _, s := range all {
 		for s.waiting(until.Sub(p.epoch)) {
 			time.Sleep(p.interval)
 		}
 	}
-	p.catchUp(endpoints...)
+	p.catchUp(sockets...)
 	samples := make([]sample, 0, len(all))
+	var controlled sample
 	for _, s := range all {
+		if control != nil && s == control.targets[0] {
+			controlled = s.sample(until.Sub(p.epoch))
+			continue
+		}
 		samples = append(samples, s.sample(until.Sub(p.epoch)))
 	}
 	if n := len(phases); n > 0 {
 		phases[n-1].Until = until
 	}
-	return newReport(p.epoch, until, p.interval, phases, samples)
+	p.overflowed.Lock()
+	defer p.overflowed.Unlock()
+	return newReport(p.epoch, until, p.interval, phases, samples, controlled, p.overflows)
 }
 
-// catchUp waits until the answers that have come are read: a reader that has to wait for the CPU must not lose them.
-func (p *Prober) catchUp(endpoints ...*endpoint) {
+// catchUp waits until what has come is read: a reader that has to wait for the CPU must not lose them.
+func (p *Prober) catchUp(sockets ...*socket) {
 	for limit := time.Now().Add(readTimeout); time.Now().Before(limit); time.Sleep(p.interval) {
-		if !slices.ContainsFunc(endpoints, func(e *endpoint) bool { return e.conn != nil && unread(e.conn) }) {
+		if !slices.ContainsFunc(sockets, (*socket).unread) {
 			return
 		}
 	}
@@ -209,6 +269,15 @@ func (p *Prober) Stop() error {
 	for _, name := range names {
 		errs = append(errs, p.Remove(name))
 	}
+	p.mu.Lock()
+	if p.control != nil {
+		errs = append(errs, p.control.close())
+	}
+	for served := range p.served {
+		errs = append(errs, served.Close())
+	}
+	clear(p.served)
+	p.mu.Unlock()
 	close(p.stop)
 	p.done.Wait()
 	return errors.Join(errs...)
@@ -216,25 +285,25 @@ func (p *Prober) Stop() error {
 
 // connect begins a series with room for its probes: a sender that asks for memory may have to wait until the garbage collector's threads,
 // which have no priority, have run.
-func (p *Prober) connect(from, to *endpoint) {
-	if from.conn == nil {
+func (p *Prober) connect(from, to *endpoint, address netip.Addr) {
+	if from.socket == nil {
 		return
 	}
 	room := int(expectedTime / p.interval)
 	s := &series{
-		number: uint32(len(p.series)), from: from.name, to: to.name, target: net.IPAddr{IP: to.address.AsSlice()}, //nolint:gosec // G115: few
-		sent: make([]time.Duration, 0, room), answered: make([]bool, 0, room),
+		number: uint32(len(p.series)), from: from.name, to: to.name, target: netip.AddrPortFrom(address, port), //nolint:gosec // G115: few
+		sent: make([]time.Duration, 0, room), arrived: make([]bool, 0, room),
 	}
 	p.series = append(p.series, s)
 	from.targets = append(from.targets, s)
-	from.from.Store(s.number, s)
+	p.byNumber.Store(s.number, s)
 }
 
 // send is the one sender of all pairs. A tick that comes late is not made up for: two probes close together would both fall into
 // one gap that lasts microseconds.
 func (p *Prober) send() {
 	_ = raisePriority() // lab.Start says where BIRD, and so this too, may not have it
-	packet := make([]byte, packetSize)
+	buffer := make([]byte, messageSize)
 	for {
 		sleep(p.interval)
 		select {
@@ -243,144 +312,84 @@ func (p *Prober) send() {
 		default:
 		}
 		p.mu.Lock()
+		if p.control != nil {
+			p.sendFrom(p.control, buffer)
+		}
 		for _, source := range p.endpoints {
-			for _, s := range source.targets {
-				sequence := s.begin(time.Since(p.epoch))
-				encode(packet, p.id, s.number, sequence)
-				if len(s.target.IP) == net.IPv6len {
-					packet[0] = 128 // ICMPv6's echo request, for which the kernel makes the checksum
-				}
-				// A route that is missing shows as an error here. The probe is lost either way.
-				_, _ = source.conn.WriteToIP(packet, &s.target)
-			}
+			p.sendFrom(source, buffer)
 		}
 		p.mu.Unlock()
 	}
 }
 
-func (p *Prober) receive(e *endpoint) {
-	buffer, control := make([]byte, 1500), make([]byte, 256)
-	for {
-		packet, came, err := read(e.conn, buffer, control)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue // an ICMP error that the kernel reports on the socket: the probe stays unanswered
-		}
-		id, number, sequence, ok := decode(packet)
-		if !ok || id != p.id {
-			continue
-		}
-		if s, known := e.from.Load(number); known {
-			s.(*series).answer(sequence, came.Sub(p.epoch)) //nolint:forcetypeassert // nothing else is in it
+func (p *Prober) sendFrom(source *endpoint, buffer []byte) {
+	for _, s := range source.targets {
+		now := time.Now()
+		m := message{id: p.id, number: s.number, sequence: s.begin(now.Sub(p.epoch)), sent: now}
+		// A route that is missing shows as an error here, and the probe is lost. Where the machine had no room for it, nothing was sent.
+		if source.socket.send(m.encode(buffer), s.target) == errNoRoom { //nolint:errorlint // made by send itself
+			s.withdraw()
 		}
 	}
 }
 
-// packetSize is an ICMP header and our number and sequence.
-const packetSize = 16
-
-// echoReply6 is the type of ICMPv6's. That of IPv4 is 0.
-const echoReply6 = 129
-
-// encode fills in an echo request. The kernel of the target answers with the same body.
-func encode(packet []byte, id uint16, number, sequence uint32) {
-	clear(packet)
-	packet[0] = 8 // echo request
-	binary.BigEndian.PutUint16(packet[4:], id)
-	binary.BigEndian.PutUint32(packet[8:], number)
-	binary.BigEndian.PutUint32(packet[12:], sequence)
-	var sum uint32
-	for i := 0; i < packetSize; i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(packet[i:]))
+// receive reads what comes to a socket until that is closed. Probes of this prober have arrived. Those of another are acknowledged to it.
+func (p *Prober) receive(on *socket) {
+	if on == nil {
+		return
 	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	binary.BigEndian.PutUint16(packet[2:], ^uint16(sum))
-}
-
-func decode(packet []byte) (id uint16, number, sequence uint32, ok bool) {
-	if len(packet) < packetSize || packet[0] != 0 && packet[0] != echoReply6 {
-		return 0, 0, 0, false
-	}
-	return binary.BigEndian.Uint16(packet[4:]), binary.BigEndian.Uint32(packet[8:]), binary.BigEndian.Uint32(packet[12:]), true
-}
-
-// listen opens a raw ICMP socket that receives echo replies only, in the network namespace of the calling thread.
-func listen(address netip.Addr) (*net.IPConn, error) {
-	network := "ip4:icmp"
-	if address.Is6() {
-		network = "ip6:ipv6-icmp"
-	}
-	conn, err := net.ListenIP(network, &net.IPAddr{IP: address.AsSlice()})
-	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", address, err)
-	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	var optionErr error
-	err = raw.Control(func(fd uintptr) {
-		const icmpFilter, echoReplyOnly = 1, ^1
-		if address.Is4() {
-			optionErr = unix.SetsockoptInt(int(fd), unix.SOL_RAW, icmpFilter, echoReplyOnly)
-		} else {
-			var blocked unix.ICMPv6Filter
-			for i := range blocked.Data {
-				blocked.Data[i] = ^uint32(0)
+	p.done.Go(func() {
+		buffer, control := make([]byte, 1500), make([]byte, 256)
+		others := map[source]*arrivals{}
+		last, dropped := time.Now(), uint32(0)
+		for {
+			got, err := on.read(buffer, control)
+			if errors.Is(err, net.ErrClosed) {
+				return
 			}
-			blocked.Data[echoReply6/32] &^= 1 << (echoReply6 % 32)
-			optionErr = unix.SetsockoptICMPv6Filter(int(fd), unix.IPPROTO_ICMPV6, icmpFilter, &blocked)
+			if err != nil {
+				continue
+			}
+			if got.dropped != dropped {
+				p.overflow(Outage{From: last, Until: got.came, Lost: int(got.dropped - dropped)})
+				dropped = got.dropped
+			}
+			last = got.came
+			p.take(on, got, others)
 		}
-		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
-			// Without privileges on the host: as much as it lets everyone have.
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
-		}
-		optionErr = errors.Join(optionErr, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1))
 	})
-	if err = errors.Join(err, optionErr); err != nil {
-		return nil, errors.Join(fmt.Errorf("setting up the socket: %w", err), conn.Close())
-	}
-	return conn, nil
 }
 
-// read waits for a packet, and says when it came, by the kernel. That may be long ago: a reader waits for the CPU like any process.
-func read(conn *net.IPConn, buffer, control []byte) (packet []byte, came time.Time, err error) {
-	n, controlled, _, _, err := conn.ReadMsgIP(buffer, control)
-	if err != nil {
-		return nil, time.Time{}, err
+func (p *Prober) overflow(o Outage) {
+	p.overflowed.Lock()
+	defer p.overflowed.Unlock()
+	p.overflows = append(p.overflows, o)
+}
+
+// take counts one packet.
+func (p *Prober) take(on *socket, got received, others map[source]*arrivals) {
+	m, ok := decode(got.packet)
+	if !ok {
+		return
 	}
-	now := time.Now()
-	came = now
-	messages, err := unix.ParseSocketControlMessage(control[:controlled])
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("reading when a packet came: %w", err)
-	}
-	for _, m := range messages {
-		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16 {
-			seconds, nanoseconds := binary.NativeEndian.Uint64(m.Data), binary.NativeEndian.Uint64(m.Data[8:])
-			came = now.Add(-now.Sub(time.Unix(int64(seconds), int64(nanoseconds)))) //nolint:gosec // G115: the kernel's time
+	if m.id == p.id {
+		if known, ok := p.byNumber.Load(m.number); ok {
+			known.(*series).take(m, got.came.Sub(p.epoch)) //nolint:forcetypeassert // nothing else is in it
 		}
+		return
 	}
-	header := 0
-	if n > 0 && buffer[0]>>4 == 4 { // IPv6 leaves its header out
-		header = int(buffer[0]&0x0f) * 4
+	if m.acknowledges {
+		return
 	}
-	return buffer[min(header, n):n], came, nil
-}
-
-// unread reports whether packets have come that are not read yet. Of a socket that is closed there are none.
-func unread(conn *net.IPConn) bool {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
+	key := source{m.id, m.number}
+	if others[key] == nil {
+		others[key] = &arrivals{}
 	}
-	waiting := 0
-	err = raw.Control(func(fd uintptr) { waiting, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ) })
-	return err == nil && waiting > 0
+	if m.late(got.came) {
+		return
+	}
+	m.acknowledges, m.sequence, m.window = true, others[key].add(m.sequence), others[key].window
+	_ = on.send(m.encode(got.packet), got.from) // the next one says the same again
 }
 
 // sleep lets the kernel wake this very thread. A timer of Go's is seen by whichever thread looks first, and that one may have to wait

@@ -19,6 +19,8 @@ type Report struct {
 	Phases []Phase
 	// Pairs, sorted by name.
 	Pairs []Pair
+	// Machine is what the machine itself has lost: probes of the control pair, which no routing can touch, and what sockets had no room for.
+	Machine []Outage
 }
 
 // Phase is the time between two checkpoints.
@@ -30,7 +32,7 @@ type Phase struct {
 // Pair is one direction between two pods.
 type Pair struct {
 	From, To string
-	// Sent and Lost count probes; they begin with the first one that was answered.
+	// Sent and Lost count probes; they begin with the first one that arrived.
 	Sent, Lost int
 	// LongestRun is the greatest number of probes lost in a row.
 	LongestRun int
@@ -41,7 +43,7 @@ type Pair struct {
 	Silences []Silence
 	// Outages in order.
 	Outages []Outage
-	// Unconnected: no probe was ever answered, and Sent and Lost count all of them.
+	// Unconnected: no probe ever arrived, and Sent and Lost count all of them.
 	Unconnected bool
 
 	perPhase map[string]Pair
@@ -55,18 +57,20 @@ func (s Silence) Duration() time.Duration { return s.Until.Sub(s.From) }
 
 // Outage is a run of lost probes.
 type Outage struct {
-	// From is when the first lost probe was sent, Until when the next answered one was (or the last one, when none was).
+	// From is when the first lost probe was sent, Until when the next one was that arrived (or the last one, when none did).
 	From, Until time.Time
 	Lost        int
 	// Phase in which it began.
 	Phase string
 }
 
-// Duration is how long nothing was answered.
+// Duration is how long nothing arrived.
 func (o Outage) Duration() time.Duration { return o.Until.Sub(o.From) }
 
-func newReport(epoch, until time.Time, interval time.Duration, phases []Phase, samples []sample) Report {
+func newReport(epoch, until time.Time, interval time.Duration, phases []Phase, samples []sample, control sample, overflows []Outage) Report {
 	r := Report{From: epoch, Until: until, Interval: interval, Phases: phases}
+	r.Machine = append(newPair(control, epoch, phases).Outages, overflows...)
+	slices.SortFunc(r.Machine, func(a, b Outage) int { return a.From.Compare(b.From) })
 	for _, s := range samples {
 		if len(s.sent) > 0 {
 			r.Pairs = append(r.Pairs, newPair(s, epoch, phases))
@@ -77,7 +81,7 @@ func newReport(epoch, until time.Time, interval time.Duration, phases []Phase, s
 }
 
 func newPair(s sample, epoch time.Time, phases []Phase) Pair {
-	whole := Pair{From: s.from, To: s.to, Unconnected: !slices.Contains(s.answered, true)}
+	whole := Pair{From: s.from, To: s.to, Unconnected: !slices.Contains(s.arrived, true)}
 	parts := map[string]Pair{}
 	phaseOf := phaseFinder(phases)
 	var run Outage
@@ -95,13 +99,13 @@ func newPair(s sample, epoch time.Time, phases []Phase) Pair {
 		part.count(at, silence)
 		whole.count(at, silence)
 		parts[phase] = part
-		if !s.answered[i] {
+		if !s.arrived[i] {
 			if run.Lost == 0 {
 				run = Outage{From: at, Phase: phase}
 			}
 			run.Lost++
 		}
-		if run.Lost > 0 && (s.answered[i] || i == len(s.sent)-1) {
+		if run.Lost > 0 && (s.arrived[i] || i == len(s.sent)-1) {
 			run.Until = at
 			began := parts[run.Phase]
 			began.add(run)
@@ -209,22 +213,29 @@ const (
 	silenceOdds  = 100
 	// shownPairs is how many pairs an error names.
 	shownPairs = 3
+	// besides is how long before or after a loss of the machine's own another loss is put down to it.
+	besides = 100 * time.Millisecond
 )
 
-// ZeroLoss returns nil when the report proves that nothing was lost: every pair was probed nearly all the time and answered, no pair lost
-// two probes in a row, and fewer than one probe in 10,000 was lost. Otherwise the error says what was lost, when, and by whom.
+// ZeroLoss returns nil when the report proves that nothing was lost: every pair was probed nearly all the time and connected, no pair lost
+// two probes in a row, and fewer than one probe in 10,000 was lost. Otherwise the error says what was lost, when, and by whom. What was lost
+// while the machine itself lost probes proves nothing either way: the error then says that no loss can be ruled out.
 func (r Report) ZeroLoss() error {
 	if len(r.Pairs) == 0 {
 		return errors.New("no loss can be ruled out: nothing was probed")
 	}
-	sent, lost := r.Totals()
-	var unconnected, starved, broken []Pair
+	sent, all := r.Totals()
+	lost := all
+	var unconnected, starved, broken, doubtful []Pair
 	for _, pair := range r.Pairs {
+		lost -= r.explained(pair)
 		switch {
 		case pair.Unconnected:
 			unconnected = append(unconnected, pair)
-		case pair.LongestRun > 1:
+		case r.Broken(pair):
 			broken = append(broken, pair)
+		case pair.LongestRun > 1:
+			doubtful = append(doubtful, pair)
 		case pair.starved(r.Interval):
 			starved = append(starved, pair)
 		}
@@ -236,12 +247,52 @@ func (r Report) ZeroLoss() error {
 		return fmt.Errorf("%d of %d pairs lost probes in a row: %s", len(broken), len(r.Pairs), names(broken))
 	case lost*singleLossOdds >= sent && lost > 0:
 		return fmt.Errorf("%d of %d probes were lost, one by one: %s", lost, sent, names(r.Lossy()))
+	case len(doubtful) > 0 || all*singleLossOdds >= sent && all > 0:
+		return fmt.Errorf("no loss can be ruled out: the machine itself lost probes of the control pair when %d of %d others were lost: %s",
+			all-lost, sent, names(r.Lossy()))
 	case len(starved) > 0:
 		worst := slices.MaxFunc(starved, func(a, b Pair) int { return int(a.LongestSilence - b.LongestSilence) })
 		return fmt.Errorf("no loss can be ruled out: %d pairs were not probed often enough, for up to %s: the machine is too busy",
 			len(starved), worst.LongestSilence.Round(time.Millisecond))
 	}
 	return nil
+}
+
+// OwnLoss is how many probes the machine itself lost in the time of the report.
+func (r Report) OwnLoss() (lost int) {
+	for _, m := range r.Machine {
+		if m.Until.After(r.From) && m.From.Before(r.Until) {
+			lost += m.Lost
+		}
+	}
+	return lost
+}
+
+// Broken reports whether a pair of the report lost two probes in a row, and the machine does not explain it.
+func (r Report) Broken(pair Pair) bool {
+	return slices.ContainsFunc(pair.Outages, func(o Outage) bool { return o.Lost > 1 && !r.machines(o) })
+}
+
+// explained is how many of a pair's probes were lost while the machine itself lost some.
+func (r Report) explained(pair Pair) (lost int) {
+	for _, o := range pair.Outages {
+		if r.machines(o) {
+			lost += o.Lost
+		}
+	}
+	return lost
+}
+
+// machines reports whether all of an outage lies within, or right beside, times at which the machine itself lost probes: as long as
+// probes come through on the control pair, one that does not come through elsewhere is lost on the way.
+func (r Report) machines(o Outage) bool {
+	from, lost := o.From, false
+	for _, m := range r.Machine {
+		if !m.From.After(from.Add(besides)) && m.Until.Add(besides).After(from) {
+			from, lost = m.Until.Add(besides), true
+		}
+	}
+	return lost && !from.Before(o.Until)
 }
 
 // starved: the pair was left without probes for too long, or too often.

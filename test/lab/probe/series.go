@@ -1,7 +1,7 @@
 package probe
 
 import (
-	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -11,18 +11,18 @@ import (
 type series struct {
 	number   uint32
 	from, to string
-	target   net.IPAddr
+	target   netip.AddrPort
 
-	mu       sync.Mutex
-	sent     []time.Duration
-	answered []bool
-	ended    bool
+	mu      sync.Mutex
+	sent    []time.Duration
+	arrived []bool
+	ended   bool
 }
 
 type sample struct {
 	from, to string
 	sent     []time.Duration
-	answered []bool
+	arrived  []bool
 }
 
 // begin records that a probe is being sent and returns its sequence number.
@@ -30,52 +30,68 @@ func (s *series) begin(now time.Duration) uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, now)
-	s.answered = append(s.answered, false)
+	s.arrived = append(s.arrived, false)
 	return uint32(len(s.sent) - 1) //nolint:gosec // G115: years
 }
 
-func (s *series) answer(sequence uint32, now time.Duration) {
+// withdraw takes back the probe that began last: it was not sent.
+func (s *series) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if int(sequence) < len(s.sent) && now-s.sent[sequence] <= replyTimeout {
-		s.answered[sequence] = true
+	s.sent, s.arrived = s.sent[:len(s.sent)-1], s.arrived[:len(s.arrived)-1]
+}
+
+// take counts a probe that came at this time, or what an acknowledgement says of the latest ones.
+func (s *series) take(m message, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !m.acknowledges {
+		if int(m.sequence) < len(s.sent) && now-s.sent[m.sequence] <= arrivalTimeout {
+			s.arrived[m.sequence] = true
+		}
+		return
+	}
+	for back := range uint32(windowSize) {
+		if sequence := m.sequence - back; m.window.has(back) && back <= m.sequence && int(sequence) < len(s.sent) {
+			s.arrived[sequence] = true
+		}
 	}
 }
 
-// end forgets the probes that may still be answered.
+// end forgets the probes that may still arrive.
 func (s *series) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	keep := len(s.sent)
-	for keep > 0 && !s.answered[keep-1] && s.sent[len(s.sent)-1]-s.sent[keep-1] < replyTimeout/10 {
+	for keep > 0 && !s.arrived[keep-1] && s.sent[len(s.sent)-1]-s.sent[keep-1] < arrivalTimeout/10 {
 		keep--
 	}
-	s.sent, s.answered = s.sent[:keep], s.answered[:keep]
+	s.sent, s.arrived = s.sent[:keep], s.arrived[:keep]
 }
 
-// waiting reports whether a probe sent before until may still be answered.
+// waiting reports whether a probe sent before until may still arrive.
 func (s *series) waiting(until time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return false
 	}
-	for i := len(s.sent) - 1; i >= 0 && s.sent[len(s.sent)-1]-s.sent[i] <= replyTimeout; i-- {
-		if s.sent[i] < until && !s.answered[i] {
+	for i := len(s.sent) - 1; i >= 0 && s.sent[len(s.sent)-1]-s.sent[i] <= arrivalTimeout; i-- {
+		if s.sent[i] < until && !s.arrived[i] {
 			return true
 		}
 	}
 	return false
 }
 
-// sample copies what was sent before until, beginning with the first probe that was answered; all of it when none was.
+// sample copies what was sent before until, beginning with the first probe that arrived; all of it when none was.
 func (s *series) sample(until time.Duration) sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first, end := max(0, slices.Index(s.answered, true)), len(s.sent)
+	first, end := max(0, slices.Index(s.arrived, true)), len(s.sent)
 	for end > first && s.sent[end-1] >= until {
 		end--
 	}
-	return sample{from: s.from, to: s.to, sent: slices.Clone(s.sent[first:end]), answered: slices.Clone(s.answered[first:end])}
+	return sample{from: s.from, to: s.to, sent: slices.Clone(s.sent[first:end]), arrived: slices.Clone(s.arrived[first:end])}
 }
