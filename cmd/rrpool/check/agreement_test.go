@@ -122,6 +122,7 @@ var refusals = map[string]stopped{
 	"CloudQuotaExceeded":             providerProblem("CloudQuotaExceeded"),
 	"CloudRateLimited":               seenSoFar(providerProblem("CloudRateLimited")),
 	"CloudUnavailable":               providerProblem("CloudUnavailable"),
+	"CloudUnexpected":                providerProblem("CloudUnexpected"),
 }
 
 // reports are reasons for which nothing is refused: they say what goes on, or did not.
