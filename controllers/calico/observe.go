@@ -180,8 +180,8 @@ func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD st
 		why = "calico-node runs no BIRD on any node (" + withoutBIRD + ")"
 	}
 	if why != "" {
-		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: why + ": Calico runs without BGP; delete this object where something else carries the routes, " +
-			"as flannel does in Canal, or enable it (Installation spec.calicoNetwork.bgp: Enabled, or " + backendVariable + "=bird)"})
+		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: why + ": no BIRD makes BGP sessions; delete this object where something else carries the routes, " +
+			"as flannel does in Canal and an agent of its own in the VPP dataplane, or, where nothing does, enable BIRD (Installation spec.calicoNetwork.bgp: Enabled, or " + backendVariable + "=bird)"})
 	}
 	if watches[apiv3.KindCalicoNodeStatus].missing {
 		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +

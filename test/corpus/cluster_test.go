@@ -65,11 +65,11 @@ type expectation struct {
 		Says []string `json:"says"`
 		Not  []string `json:"not"`
 	} `json:"plan"`
-	// Manager: the reason for which it refuses and writes nothing, or its first step, and steps that it does not come to.
+	// Manager: the reason for which it refuses and writes nothing, or its first step; and whether no node gets the role in its turns.
 	Manager struct {
-		Refuses string   `json:"refuses"`
-		Step    string   `json:"step"`
-		Never   []string `json:"never"`
+		Refuses      string `json:"refuses"`
+		Step         string `json:"step"`
+		NoReflectors bool   `json:"noReflectors"`
 	} `json:"manager"`
 }
 

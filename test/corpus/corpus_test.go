@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +39,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/workload"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/fakenetwork"
 )
 
 func TestMain(m *testing.M) { cli.Main(m) }
@@ -117,6 +119,7 @@ type manager struct {
 	// refuses is the reason of condition Degraded, "" where it is not True.
 	refuses, message string
 	writes           []string
+	reflectors       []string // nodes that have a cluster ID in the end
 	err              error
 }
 
@@ -188,6 +191,13 @@ func (w *world) manage(r row, spec string) (out manager) {
 	}
 	if degraded := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionDegraded); degraded != nil && degraded.Status == metav1.ConditionTrue {
 		out.refuses, out.message = degraded.Reason, degraded.Message
+	}
+	var nodes corev1.NodeList
+	require.NoError(w, w.admin.List(w.Context(), &nodes))
+	for _, n := range nodes.Items {
+		if n.Annotations[fakenetwork.IDAnnotation] != "" {
+			out.reflectors = append(out.reflectors, n.Name)
+		}
 	}
 	requests, err := written()
 	require.NoError(w, err)

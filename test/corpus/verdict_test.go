@@ -76,9 +76,7 @@ func (a answers) expected(r row, fail assertion) {
 	} else {
 		fail("manager step", len(m.steps) > 0 && m.steps[0].Name == want.Step, "%s", m)
 	}
-	for _, s := range m.steps {
-		fail("manager never", !slices.Contains(r.Expect.Manager.Never, s.Name), "%s", m)
-	}
+	fail("manager reflectors", !r.Expect.Manager.NoReflectors || len(m.reflectors) == 0, "%q: %s", m.reflectors, m)
 	fail("manager fails", m.err == nil, "%v", m.err)
 }
 
