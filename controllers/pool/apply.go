@@ -172,7 +172,10 @@ func (r *Reconciler) release(ctx context.Context, s *Scope) error {
 
 // knownPools are the IDs of the pools that were ours. They are kept on the object: a pool whose label is lost is still ours.
 func knownPools(object *v1alpha1.RouteReflectorPool) []string {
-	return strings.FieldsFunc(object.Annotations[v1alpha1.PoolsAnnotation], func(r rune) bool { return r == ',' })
+	if ids := object.Annotations[v1alpha1.PoolsAnnotation]; ids != "" {
+		return strings.Split(ids, ",")
+	}
+	return nil
 }
 
 // mostPools is how many are remembered, the latest: two exist at a time at most.
