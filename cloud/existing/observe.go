@@ -38,9 +38,14 @@ func (p *Provider) rules(want cloud.PoolSpec, nodes []plan.Node) selection.Rules
 	return r.Of(nodes)
 }
 
-// lost nodes have been NotReady for longer than the grace.
+// lost nodes have been NotReady for longer than the grace, or calico-node has been failing before they got the role.
 func (p *Provider) lost(n plan.Node) bool {
-	return !n.Ready && p.cfg.Now().Sub(n.ReadyChanged) > p.cfg.NotReadyGrace
+	since := n.ReadyChanged
+	if n.Ready {
+		since = n.CalicoNode.Since
+	}
+	failing := !n.Ready || !n.HoldsRole() && n.CalicoNode.Failing()
+	return failing && p.cfg.Now().Sub(since) > p.cfg.NotReadyGrace
 }
 
 // poolOf is the pool that the nodes make up.
@@ -79,6 +84,8 @@ func (p *Provider) worker(n plan.Node, rules selection.Rules) cloud.Worker {
 	switch reason := rules.Unfit(n); {
 	case reason != "":
 		w.State, w.Message = cloud.WorkerFailed, reason
+	case p.lost(n) && n.Ready:
+		w.State, w.Message = cloud.WorkerFailed, fmt.Sprintf("calico-node has not been Ready there for longer than %s", p.cfg.NotReadyGrace)
 	case p.lost(n):
 		w.State, w.Message = cloud.WorkerFailed, fmt.Sprintf("it has been NotReady for longer than %s", p.cfg.NotReadyGrace)
 	case !n.Ready:

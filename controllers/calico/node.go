@@ -74,6 +74,11 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		}
 	}
 	readBGP(&out, n.Annotations)
+	for _, own := range n.Status.Addresses {
+		if addr, ok := parseAddress(own.Address); ok && (own.Type == corev1.NodeInternalIP || own.Type == corev1.NodeExternalIP) {
+			out.Own = append(out.Own, addr)
+		}
+	}
 	out.Slot, out.RoleLabel = n.Labels[scope.RoleLabel]
 	since, marked := n.Annotations[sinceAnnotation]
 	out.Marked, out.RoleSince = marked, timeOf(since)

@@ -236,6 +236,7 @@ func (a *Adapter) Nodes(scope plan.Scope) Nodes { return Nodes{adapter: a, scope
 // List gives all nodes, sorted by name, without their blocks. It makes no request.
 func (n Nodes) List(ctx context.Context) ([]plan.Node, error) {
 	nodes, _, err := n.adapter.observeNodes(ctx, n.scope)
+	n.adapter.addCalicoNodes(nodes, false)
 	return nodes, err
 }
 

@@ -45,14 +45,8 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	if err != nil {
 		return plan.Cluster{}, err
 	}
-	running := a.pods.on(nodes)
+	a.addCalicoNodes(nodes, stale != nil)
 	withoutBIRD, unknown := a.pods.backends(ctx, a.cfg.Log)
-	for i := range nodes {
-		// Where one watch stands still the other may as well: a pod that looks Ready tells nothing, and reports are asked for.
-		if pod := running[nodes[i].Name]; stale == nil || pod.State != plan.CalicoNodeReady {
-			nodes[i].CalicoNode = pod
-		}
-	}
 	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}, CalicoAPI: a.calicoAPI()}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
@@ -103,6 +97,17 @@ func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.S
 
 // canalType is in the clusterType of Canal.
 const canalType = "canal"
+
+// addCalicoNodes adds what the pods show. Where the watch of Nodes stands still that of pods may as well: one that looks Ready then
+// tells nothing, and reports are asked for.
+func (a *Adapter) addCalicoNodes(nodes []plan.Node, stale bool) {
+	running := a.pods.on(nodes)
+	for i := range nodes {
+		if pod := running[nodes[i].Name]; !stale || pod.State != plan.CalicoNodeReady {
+			nodes[i].CalicoNode = pod
+		}
+	}
+}
 
 // otherDatastore: Calico's objects are looked for where they were not before, in an etcd or no more in one. What is found there says nothing
 // about what was made before.

@@ -27,8 +27,9 @@ func peerOf(o *apiv3.BGPPeer) plan.Peer {
 		PeerIP: o.Spec.PeerIP, PeerSelector: o.Spec.PeerSelector,
 		ASN: uint32(o.Spec.ASNumber), Password: refOf(o.Spec.Password),
 		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extraOf(o.Spec),
-		Manual:  ptr.Deref(o.Spec.ReversePeering, "") == apiv3.ReversePeeringManual,
-		Filters: o.Spec.Filters, KeepNextHop: o.Spec.KeepOriginalNextHop || string(ptr.Deref(o.Spec.NextHopMode, "")) == string(apiv3.NextHopModeKeep),
+		Manual:    ptr.Deref(o.Spec.ReversePeering, "") == apiv3.ReversePeeringManual,
+		Workloads: o.Spec.LocalWorkloadSelector != "",
+		Filters:   o.Spec.Filters, KeepNextHop: o.Spec.KeepOriginalNextHop || string(ptr.Deref(o.Spec.NextHopMode, "")) == string(apiv3.NextHopModeKeep),
 	}
 	out.Owned = isOurs(o) && out.Peering == ""
 	if isOurs(o) {

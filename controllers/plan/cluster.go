@@ -105,6 +105,8 @@ type Node struct {
 	Pooled bool
 	// Addresses are the BGP addresses, IPv4 before IPv6. Empty: the node speaks no BGP.
 	Addresses []netip.Addr
+	// Own are the addresses of the machine as Kubernetes knows them, whatever Calico has chosen.
+	Own []netip.Addr
 	// ASN is the node's own AS number, 0 for the cluster's default.
 	ASN uint32
 	// Unread are what was written for addresses and AS number and is neither; Calico passes over it as well.
@@ -249,6 +251,8 @@ type Peer struct {
 	Manual bool
 	// Filters are the names of the BGPFilters.
 	Filters []string
+	// Workloads: the peers are pods on the node itself (localWorkloadSelector).
+	Workloads bool
 	// KeepNextHop: what is passed on keeps its next hop. In iBGP it always does.
 	KeepNextHop bool
 	// Extra is the canonical JSON of every other field that is set, "" for none.

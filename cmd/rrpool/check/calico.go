@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -111,17 +112,22 @@ func calicoNode(f facts) *Result {
 			do("see how calico-node runs here: rrpool goes by its reports then")
 	}
 	d := f.calicoNode.value
-	want, ready := d.Status.DesiredNumberScheduled, d.Status.NumberReady
+	// A DaemonSet counts the nodes that it selects. Others may have a BGP address all the same, and nothing that answers there.
+	speaking := f.nodes(func(n plan.Node) bool { return n.SpeaksBGP() && n.Ready && n.Reports() })
+	without := f.nodes(func(n plan.Node) bool { return n.SpeaksBGP() && n.Ready && n.Reports() && n.CalicoNode.Failing() })
+	want, ready := max(d.Status.DesiredNumberScheduled, int32(len(speaking))), d.Status.NumberReady //nolint:gosec // G115: nodes of a cluster
 	is := fmt.Sprintf("calico-node is Ready on %d of %d nodes (%s/%s)", ready, want, d.Namespace, d.Name)
 	remedy := fmt.Sprintf("kubectl --namespace %s get pods --selector k8s-app=%s --output wide", d.Namespace, cmp.Or(d.Spec.Template.Labels["k8s-app"], calicoNodeLabels[0]))
 	switch {
 	case len(f.calicoNodes) > 1:
 		return warn("%s, and %s say that they are calico-node", is, iostreams.Number(len(f.calicoNodes), "DaemonSet")).also(f.calicoNodes...).
 			do("where Calico's operator is taking over, wait; else see whose the others are: rrpool believes the one that has most nodes")
-	case want > 0 && ready == want:
+	case want > 0 && ready >= want && len(without) == 0:
 		return fine("%s", is)
 	case want > 0 && ready == 0:
 		return fail("%s", is).do("%s", remedy)
+	case len(without) > 0:
+		return warn("%s: steps wait for the others, of which %s have a BGP address", is, plan.Few(without)).do("%s", remedy)
 	}
 	return warn("%s: steps wait for the others", is).do("%s", remedy)
 }
@@ -286,6 +292,45 @@ func asNumbers(f facts) *Result {
 	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).also(f.meshOff()...).see("MixedASNumbers")
 }
 
+// addresses: sessions need one of each node's own.
+func addresses(f facts) *Result {
+	nodes := f.snapshot.Cluster.Nodes
+	var clash, unreachable, former, apart []string
+	ready, all := plan.Shared(nodes, plan.Usable), plan.Shared(nodes, plan.Node.SpeaksBGP)
+	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
+		if names := ready[a]; len(names) > 0 {
+			clash = append(clash, fmt.Sprintf("%s: %s", a, plan.Few(names)))
+			continue
+		}
+		former = append(former, fmt.Sprintf("%s: %s", a, plan.Few(all[a])))
+	}
+	for _, n := range nodes {
+		for _, a := range n.Addresses {
+			if why := plan.Unreachable(a, nodes); why != "" && plan.Usable(n) {
+				unreachable = append(unreachable, fmt.Sprintf("%s of node %s %s", a, n.Name, why))
+			}
+		}
+	}
+	for _, n := range plan.Apart(nodes) {
+		apart = append(apart, fmt.Sprintf("%s: %s", n.Name, n.Addresses[0]))
+	}
+	switch {
+	case !slices.ContainsFunc(nodes, plan.Node.SpeaksBGP):
+		return nil
+	case len(clash) > 0:
+		return fail("several Ready nodes have one BGP address").also(clash...).see("SharedBGPAddress")
+	case len(unreachable) > 0:
+		return fail("no other node can have a session with the BGP address of %s", iostreams.Number(len(unreachable), "node")).also(unreachable...).see("UnusableBGPAddress")
+	case len(former) > 0:
+		return warn("nodes that are not Ready have the BGP address of another").also(former...).
+			do("kubectl delete node those of hosts that are gone or bear another name: a node that shares its address does not become a route reflector")
+	case len(apart) > 0:
+		return warn("the BGP address of %s is none of its own in Kubernetes, as most nodes' are: %s", iostreams.Number(len(apart), "node"), plan.Few(apart)).
+			do("look whether calico-node has taken that of the right interface: IP_AUTODETECTION_METHOD, or nodeAddressAutodetectionV4 of the operator")
+	}
+	return fine("each node has a BGP address of its own")
+}
+
 // reflectors that rrpool did not make.
 func reflectors(f facts) *Result {
 	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() }); len(foreign) > 0 {
@@ -296,10 +341,12 @@ func reflectors(f facts) *Result {
 
 // peers that are not rrpool's: to routers they are fine, between nodes they are not.
 func peers(f facts) *Result {
-	var inside, outside, idle []string
+	var inside, outside, idle, pods []string
 	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
 		case p.Owned, p.Peering != "":
+		case p.Workloads:
+			pods = append(pods, p.Name)
 		case rollout.InCluster(p, f.snapshot.Cluster.Nodes):
 			inside = append(inside, p.Name)
 			if why := rollout.Idle(p, f.snapshot.Cluster.Nodes, f.object.Spec.BGP.NodeLabel); why != "" {
@@ -313,7 +360,9 @@ func peers(f facts) *Result {
 	case len(inside) > 0:
 		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(inside)).also(idle...).also(f.meshOff()...).see("ForeignInClusterPeer")
 	case len(outside) > 0:
-		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", plan.Few(outside))
+		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", plan.Few(append(outside, pods...)))
+	case len(pods) > 0:
+		return fine("BGPPeers that are not rrpool's connect a node with pods of its own, and are left alone: %s", plan.Few(pods))
 	}
 	return fine("no BGPPeers but rrpool's")
 }
@@ -367,7 +416,7 @@ func outside(f facts) (all, only, shared []string) {
 		return simulate.Selects(p, nodes, f.object.Spec.BGP.NodeLabel)
 	}
 	for _, p := range c.Peers {
-		if p.Owned || p.Peering != "" || rollout.InCluster(p, c.Nodes) {
+		if p.Owned || p.Peering != "" || p.Workloads || rollout.InCluster(p, c.Nodes) {
 			continue
 		}
 		all = append(all, p.Name)

@@ -243,6 +243,15 @@ func TestCalico(t *testing.T) {
 		"annotations that it does not read":  {id: "annotations", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].Unread = []string{`projectcalico.org/ASNumber="x"`} }, want: Warning, says: `ASNumber="x"`},
 		"a datastore that nothing proves":    {id: "datastore", edit: func(f *facts) { f.calicoNode.found, f.information.found = false, false }, want: Warning, says: "could not be checked"},
 		"calico-node is not Ready somewhere": {id: "calico-node", edit: func(f *facts) { f.calicoNode.value = daemonSet("calico-system", 12, 11) }, want: Warning, says: "11 of 12"},
+		"calico-node does not select all nodes that speak BGP": {
+			id: "calico-node", edit: func(f *facts) {
+				selected := len(f.snapshot.Cluster.Nodes) - 1
+				f.calicoNode.value = daemonSet("calico-system", selected, selected)
+			}, want: Warning, says: "of 150 nodes",
+		},
+		"a pod of calico-node is missing where a node speaks BGP": {
+			id: "calico-node", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].CalicoNode.State = plan.CalicoNodeAbsent }, want: Warning, says: "10.240.0.3",
+		},
 		"calico-node is Ready nowhere":       {id: "calico-node", edit: func(f *facts) { f.calicoNode.value = daemonSet("calico-system", 12, 0) }, want: Error, says: "0 of 12"},
 		"a calico-node that may not be seen": {id: "calico-node", edit: func(f *facts) { f.calicoNode.found, f.calicoNode.hidden = false, "no" }, want: Warning, says: "could not be checked"},
 		"no calico-node":                     {id: "calico-node", edit: func(f *facts) { f.calicoNode.found = false }, want: Warning, says: "calico-node, or canal, or canal-node"},

@@ -115,6 +115,7 @@ func groups() []part {
 			{"annotations", only(withCalico, annotations)},
 			{"node-status", only(withCalico, unless("NodeStatusCRDMissing", "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer"))},
 			{"reports", only(withCalico, illegible)},
+			{"addresses", only(withCalico, addresses)},
 			{"mesh", only(withCalico, mesh)},
 			{"password", only(withCalico, passwords)},
 			{"as-numbers", only(withCalico, asNumbers)},

@@ -1,7 +1,9 @@
 package rollout_test
 
 import (
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +38,82 @@ func seen(w *world, o *rollout.Observed, reflector int) *plan.Node {
 
 func nodeOf(o *rollout.Observed, name string) *plan.Node {
 	return &o.Nodes[slices.IndexFunc(o.Nodes, func(n plan.Node) bool { return n.Name == name })]
+}
+
+// Ready nodes with one BGP address, or one that no other node can reach, are refused before anything is written; a cluster that relies
+// on its reflectors goes on healing.
+func TestAddressesThatNodesShare(t *testing.T) {
+	docker := netip.MustParseAddr("172.17.0.1")
+	for name, tc := range map[string]struct {
+		edit         func(*rollout.Observed)
+		reason, says string
+	}{
+		"three have docker0's": {func(o *rollout.Observed) {
+			for i := range 3 {
+				o.Nodes[i].Addresses = []netip.Addr{docker}
+			}
+		}, "SharedBGPAddress", "172.17.0.1: client-01, client-02, client-03"},
+		"IPv6 only": {func(o *rollout.Observed) {
+			for i := range 2 {
+				o.Nodes[i].Addresses = append(o.Nodes[i].Addresses, netip.MustParseAddr("fd00::1"))
+			}
+		}, "SharedBGPAddress", "fd00::1: client-01, client-02"},
+		"loopback":     {func(o *rollout.Observed) { o.Nodes[1].Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.1")} }, "UnusableBGPAddress", "client-02"},
+		"link-local":   {func(o *rollout.Observed) { o.Nodes[1].Addresses = []netip.Addr{netip.MustParseAddr("fe80::1")} }, "UnusableBGPAddress", "fe80::1"},
+		"unspecified":  {func(o *rollout.Observed) { o.Nodes[1].Addresses = []netip.Addr{netip.IPv6Unspecified()} }, "UnusableBGPAddress", "::"},
+		"multicast":    {func(o *rollout.Observed) { o.Nodes[1].Addresses = []netip.Addr{netip.MustParseAddr("224.0.0.5")} }, "UnusableBGPAddress", "224.0.0.5"},
+		"one of a pod": {func(o *rollout.Observed) { o.Nodes[1].Addresses = []netip.Addr{o.Nodes[2].Blocks[0].Addr().Next()} }, "UnusableBGPAddress", "range of pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 5, 3)
+			w.runUnchecked(5) // the pool grows
+			o := w.observe()
+			tc.edit(&o)
+			s := w.next(o)
+			require.NotNil(t, s.Problem, s.Reason)
+			require.Equal(t, tc.reason, s.Problem.Reason)
+			require.Contains(t, s.Problem.Message, tc.says)
+			require.Contains(t, s.Problem.Message, "IP_AUTODETECTION_METHOD")
+			require.Empty(t, s.Actions)
+
+			w = atRest(t, newWorld(1, 5, 3))
+			o = w.observe()
+			tc.edit(&o)
+			require.Nil(t, w.next(o).Problem, "with the mesh off the others are healed all the same")
+		})
+	}
+}
+
+// A host bears another name: its old Node is not Ready and has the same address. Nothing waits for the old Node, and what is
+// heard from the address does not let the new one, of which two peers would be configured, become a reflector.
+func TestTheNodeOfAFormerName(t *testing.T) {
+	for _, kind := range []string{"dedicated", "in place"} {
+		for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
+			t.Run(kind+" "+string(mode), func(t *testing.T) {
+				w, host := newWorld(1, 6, 3), "client-01"
+				if kind == "in place" {
+					w, host = newInPlaceWorld(1, 8, 1, 3), "node-01"
+				}
+				if mode == v1alpha1.ModeFullMesh {
+					w = atRest(t, w)
+					host = w.clients()[3].Name // no reflector, in place
+				}
+				old := w.addNode("old-name", w.d.Pool.Zones[0], false)
+				old.Addresses, old.Ready, old.alive, old.pods = w.nodes[host].Addresses, false, false, 0
+				w.d.Mode = mode
+				w.changed()
+				for i := 0; i < 3600 && w.bgp.MeshOn() == (mode != v1alpha1.ModeFullMesh) || len(w.reflectors()) > 0 && mode == v1alpha1.ModeFullMesh; i++ {
+					require.Less(t, i, 3599, w.story())
+					w.runUnchecked(1)
+				}
+				require.Equal(t, mode == v1alpha1.ModeFullMesh, w.bgp.MeshOn(), w.story())
+				require.NotContains(t, strings.Join(w.narrative, "\n"), "old-name", w.story())
+				if kind == "in place" {
+					require.False(t, w.nodes[host].HoldsRole(), w.story())
+				}
+			})
+		}
+	}
 }
 
 // ensured is what a step asks of the pool, if it does.

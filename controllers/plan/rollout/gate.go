@@ -222,6 +222,9 @@ func (v *view) sessionsUp(
 			g.wait("%s and %s to have an address family in common", self.Name, p.Name)
 		}
 		for _, a := range addrs {
+			if slices.Contains(self.Addresses, a) {
+				continue // of another Node for the same host, or of a clash of two: no node has a session with itself
+			}
 			s, ok := byAddr[a]
 			if !ok || !s.Established {
 				g.wait("%s to be Established", sessionName(self, p))

@@ -16,8 +16,13 @@ import (
 func (v *view) rules() selection.Rules {
 	return selection.Rules{
 		PerZone: v.d.Pool.SizePerZone, Zones: v.d.Pool.Zones,
-		Preferred: v.d.Preferred, Excluded: v.d.Excluded, Lost: v.lost,
+		Preferred: v.d.Preferred, Excluded: v.d.Excluded, Lost: func(n plan.Node) bool { return v.lost(n) || v.stopsShort(n) },
 	}.Of(v.Nodes)
+}
+
+// stopsShort: a node was chosen, and its calico-node fails for longer than the grace before it has got the role.
+func (v *view) stopsShort(n plan.Node) bool {
+	return !n.HoldsRole() && n.CalicoNode.Failing() && v.passed(latest(n.CalicoNode.Since, v.ClockSet), v.d.NotReadyGrace)
 }
 
 // chooseInPlace fills in who should reflect, who comes next, and who goes next.
@@ -38,7 +43,9 @@ func (v *view) chooseInPlace() {
 // findNextToPromote is the wanted node that gets the role next: one that is being prepared
 // already, else the cheapest when no reflector can carry its routes, else the oldest.
 func (v *view) findNextToPromote() *plan.Node {
-	in := filter(v.wanted, func(n plan.Node) bool { return usable(n) && !n.RoleLabel && n.ClusterID == "" })
+	in := filter(v.wanted, func(n plan.Node) bool {
+		return usable(n) && !n.RoleLabel && n.ClusterID == "" && !n.CalicoNode.Failing()
+	})
 	if len(in) == 0 {
 		return nil
 	}
@@ -48,14 +55,33 @@ func (v *view) findNextToPromote() *plan.Node {
 	}
 	cheapest, _ := selection.Cheapest(in, v.rules())
 	alone := v.alone(in[0]) // so are all: none of them has the role
-	first := slices.MinFunc(in, func(a, b plan.Node) int {
+	slices.SortFunc(in, func(a, b plan.Node) int {
 		return cmp.Or(
 			plan.TrueFirst(prepared(a), prepared(b)),
 			plan.TrueFirst(alone && a.Name == cheapest.Name, alone && b.Name == cheapest.Name),
 			a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name),
 		)
 	})
-	return &first
+	if !alone {
+		return &in[0]
+	}
+	next := slices.IndexFunc(in, func(n plan.Node) bool { return !v.lacksMesh(n) })
+	if v.tried = in[:next+1]; next < 0 {
+		v.tried, next = in, 0
+	}
+	return &in[next]
+}
+
+// lacksMesh: a node's report shows that not all of its mesh sessions are Established, or it does not come. Nothing shows then that
+// the node could have sessions as a reflector.
+func (v *view) lacksMesh(n plan.Node) bool {
+	st, asked := v.Statuses[n.Name]
+	if !asked || v.d.Timer {
+		return false
+	}
+	g := &gate{}
+	v.sessionsUp(g, st, n, others(v.served(), n), isMesh)
+	return cleared(st) && v.passed(st.Cleared, silence) || !cleared(st) && !g.open()
 }
 
 // findNextToDemote is the current reflector that gives the role back next: those that are dead first,
@@ -90,20 +116,22 @@ func (v *view) staged() bool { return v.d.Promotion != v1alpha1.PromotionImmedia
 // promoteNext gives the role to one in-place node, once the reflectors that are there
 // carry its routes. The very first has none that do: it costs what cost says.
 func (v *view) promoteNext() *Step {
-	if v.nextToPromote == nil || v.alone(*v.nextToPromote) && !v.BGP.MeshOn() {
+	switch {
+	case v.nextToPromote == nil:
+		return nil
+	case !v.alone(*v.nextToPromote):
+		return v.promoteStaged(*v.nextToPromote)
+	case !v.BGP.MeshOn():
 		return nil
 	}
-	x := *v.nextToPromote
+	return v.watchTried(v.promoteFirst(*v.nextToPromote))
+}
+
+// promoteStaged gives the role to a node whose routes others can carry.
+func (v *view) promoteStaged(x plan.Node) *Step {
 	promote := do("PromoteReflectors", fmt.Sprintf("node %s becomes a route reflector", x.Name), v.setReflector(x))
-	if v.alone(x) {
-		promote.Reason = fmt.Sprintf("node %s becomes the first route reflector: ", x.Name)
-		v.addCost(promote, "", x)
-	}
 	if s := v.makeRoom(x, promote.Reason); s != nil {
 		return s
-	}
-	if v.alone(x) {
-		return v.promoteFirst(promote)
 	}
 	stage := v.makeClient(x)
 	if !v.staged() {
@@ -122,13 +150,67 @@ func (v *view) promoteNext() *Step {
 	return promote
 }
 
+// awaitFirst is what the promotion of x as the first reflector waits for, nil for nothing. One that has the role already, runs and
+// serves nobody shows that the next would do no better: the pods of one node after the other would lose their routes for good.
+// And a node that lacks sessions of the mesh would not get those of a reflector either.
+func (v *view) awaitFirst(x plan.Node) *Step {
+	g := &gate{}
+	runs := func(n plan.Node) bool { return v.isWanted(n) && !v.stopped(n) }
+	if former := filter(v.leaders(x), runs); len(former) > 0 {
+		g = v.reflectorGate(former, 0)
+		for _, r := range former {
+			g.wait("route reflector %s to serve", r.Name)
+		}
+		return g.step("AwaitSessions", fmt.Sprintf("no further node becomes a route reflector before %s serves: cordon it to have another chosen", former[0].Name))
+	}
+	if v.d.Timer {
+		return nil
+	}
+	if v.meshSessions(g, x); g.open() {
+		return nil
+	}
+	return g.step("AwaitMesh", fmt.Sprintf("node %s becomes the first route reflector, once the mesh carries it%s", x.Name, v.whyNotOthers(x)))
+}
+
+// watchTried asks for the reports of the nodes that may be the first, as long as one of them is about to be.
+func (v *view) watchTried(s *Step) *Step {
+	for _, n := range v.tried {
+		s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.period("")})
+	}
+	return s
+}
+
+// whyNotOthers names the nodes that would have come before the first reflector.
+func (v *view) whyNotOthers(x plan.Node) string {
+	var names []string
+	for _, n := range v.tried {
+		if n.Name == x.Name {
+			break
+		}
+		names = append(names, n.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; not %s, as not all sessions of the mesh are Established there", plan.Few(names))
+}
+
 // headStart is how long before the first reflector its clients begin to connect.
 // Measured with BIRD's connect delay of 2 s: from 1 to 1.5 s the sessions are up at
 // once, 2 s after the role; with less or more, or none, only after 4 to 8 s.
 const headStart = 1200 * time.Millisecond
 
 // promoteFirst gives the role to the first reflector, and a moment later lets it have its side of the sessions.
-func (v *view) promoteFirst(promote *Step) *Step {
+func (v *view) promoteFirst(x plan.Node) *Step {
+	if s := v.awaitFirst(x); s != nil {
+		return s
+	}
+	promote := do("PromoteReflectors", fmt.Sprintf("node %s becomes the first route reflector: ", x.Name), v.setReflector(x))
+	v.addCost(promote, "", x)
+	promote.Reason += v.whyNotOthers(x)
+	if s := v.makeRoom(x, promote.Reason); s != nil {
+		return s
+	}
 	if len(v.group()) > 0 {
 		return promote // those that are dead keep their sides
 	}

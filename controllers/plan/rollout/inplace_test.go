@@ -324,3 +324,109 @@ func TestTheGraceForAReflectorEndsWhenItSaysSo(t *testing.T) {
 	require.Positive(t, early.Again)
 	require.NotEmpty(t, rollout.Next(w.observe(), w.d, w.now.Add(w.d.NotReadyGrace)).Actions)
 }
+
+// closed lets no BGP pass between a node and others, or all of them.
+func (w *world) closed(node string, to ...string) {
+	for _, m := range w.sorted() {
+		if m.Name != node && (len(to) == 0 || slices.Contains(to, m.Name)) {
+			w.model.Cut(node, m.Name, true)
+		}
+	}
+}
+
+// Port 179 is closed between some nodes. A node becomes the first reflector only where the mesh shows that it can have sessions, and
+// never does a second one become the first: each would lose the routes to its pods for good.
+func TestTheFirstReflectorIsANodeThatTheMeshCarries(t *testing.T) {
+	for name, tc := range map[string]struct {
+		close            func(*world)
+		firsts           int
+		first, waits, to string
+	}{
+		"the cheapest has no session": {
+			close: func(w *world) { w.closed("node-01") }, waits: "AwaitMesh", to: "node-01 ↔ node-02 to be Established",
+		},
+		"the cheapest lacks one session, so another comes first, and it is said": {
+			close: func(w *world) { w.closed("node-01", "node-07") }, first: "node-02", firsts: 1, waits: "not node-01",
+		},
+		"two nodes in between have no session with each other": {
+			close: func(w *world) { w.closed("node-02", "node-03") }, first: "node-01", firsts: 1, waits: "becomes the first",
+		},
+		"the port closes for sessions that are yet to start": {
+			close: func(w *world) { w.until0(func() bool { return len(w.reflectors()) == 1 }); w.closed("node-01") },
+			first: "node-01", firsts: 1, waits: "AwaitSessions", to: "route reflector node-01 to serve",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newInPlaceWorld(1, 7, 1, 3)
+			tc.close(w)
+			for range 80 {
+				w.tick() // BIRD's hold time is not the point here
+			}
+			w.runUnchecked(3600)
+			story := strings.Join(w.narrative, "\n")
+			if len(w.reflectors()) > 1 { // the others carry its routes
+				require.Contains(t, story, "becomes a route reflector, once the others carry its routes")
+			}
+			firsts := slices.DeleteFunc(slices.Clone(w.narrative), func(entry string) bool {
+				return !strings.Contains(entry, "the first route reflector: ") || !strings.Contains(entry, "do    make node")
+			})
+			require.Len(t, firsts, tc.firsts, story)
+			require.Less(t, w.writes, 200, story)
+			require.True(t, w.bgp.MeshOn(), story)
+			if tc.firsts > 0 {
+				require.Contains(t, firsts[0], "node "+tc.first+" becomes")
+			}
+			require.Contains(t, story, tc.waits)
+			if s := w.next(w.observe()); tc.to != "" {
+				require.Contains(t, s.WaitingFor, tc.to, story)
+				require.Positive(t, s.Timeout, "it is a problem in the end")
+			}
+		})
+	}
+}
+
+// until0 runs until something is so, for an hour at most.
+func (w *world) until0(so func() bool) {
+	for i := 0; i < 3600 && !so(); i++ {
+		w.runUnchecked(1)
+	}
+}
+
+// A worker of the pool whose port is closed never counts, from the start or in the place of another.
+func TestADedicatedNodeWithoutSessionsNeverCounts(t *testing.T) {
+	w := newWorld(1, 6, 3)
+	w.until0(func() bool { return len(w.reflectors()) > 0 })
+	bad := w.reflectors()[0].Name
+	w.closed(bad)
+	require.Empty(t, w.run(3600), w.story())
+	require.True(t, w.bgp.MeshOn(), w.story())
+	require.Contains(t, strings.Join(w.next(w.observe()).WaitingFor, "\n"), bad+" ↔ client-01 to be Established")
+
+	w = atRest(t, newWorld(1, 6, 3))
+	old := w.reflectors()[0]
+	old.Cordoned = true
+	w.until0(func() bool { return len(w.pool.Workers) > 3 })
+	for _, x := range w.pool.Workers {
+		if w.nodes[x.Node] == nil { // it is being set up
+			w.closed(x.Node)
+		}
+	}
+	require.Empty(t, w.run(3600), w.story())
+	require.True(t, w.nodes[old.Name] != nil && old.HoldsRole(), "the one that serves stays until its substitute does: %s", w.story())
+}
+
+// A chosen node whose calico-node does not run gives way to another before it gets the role; one that has the role stays.
+func TestANodeWithoutCalicoNodeIsNotChosen(t *testing.T) {
+	w := newInPlaceWorld(1, 8, 1, 3)
+	w.nodes["node-01"].unready = true // the cheapest, and it is so from the start
+	w.until0(func() bool { return w.nodes["node-02"].Pooled })
+	w.nodes["node-02"].unready = true // fails when it has been chosen
+	require.Empty(t, w.settle(), w.story())
+	for _, name := range []string{"node-01", "node-02"} {
+		require.False(t, w.nodes[name].HoldsRole() || w.nodes[name].Pooled, "%s\n%s", name, w.story())
+	}
+	r := w.reflectors()[0]
+	r.unready = true
+	require.Empty(t, w.run(600), w.story())
+	require.True(t, r.HoldsRole(), w.story())
+}

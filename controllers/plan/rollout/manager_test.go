@@ -214,7 +214,10 @@ func (w *world) joinPool(want plan.PoolSpec) {
 	}
 	rules := selection.Rules{
 		PerZone: want.SizePerZone, Zones: want.Zones, Preferred: w.d.Preferred, Excluded: w.d.Excluded,
-		Lost: func(n plan.Node) bool { return !n.Ready && w.now.Sub(n.ReadyChanged) > w.d.NotReadyGrace },
+		Lost: func(n plan.Node) bool {
+			stopsShort := n.CalicoNode.Failing() && !n.HoldsRole() && w.now.Sub(n.CalicoNode.Since) > w.d.NotReadyGrace
+			return stopsShort || !n.Ready && w.now.Sub(n.ReadyChanged) > w.d.NotReadyGrace
+		},
 	}
 	if n, ok := selection.Next(w.observe().Nodes, rules); ok {
 		w.nodes[n.Name].Pooled = true

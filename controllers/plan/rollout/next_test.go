@@ -38,6 +38,10 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		"MixedASNumbers":   func(_ *world, o *rollout.Observed) { client(o).ASN = 65001 },
 		"ForeignReflector": func(_ *world, o *rollout.Observed) { client(o).ClusterID = "1.1.1.1" },
 		"NameTaken":        func(_ *world, o *rollout.Observed) { o.Peers[0].Owned = false },
+		"SharedBGPAddress": func(_ *world, o *rollout.Observed) {
+			o.BGP.Mesh.Enabled = nil
+			o.Nodes[1].Addresses = client(o).Addresses
+		},
 		"ForeignInClusterPeer": func(_ *world, o *rollout.Observed) {
 			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerSelector: "all()"})
 		},

@@ -3,6 +3,8 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -23,7 +25,7 @@ func unsupportedCluster(v *view) *Step {
 	if s := hold(v); s != nil {
 		return s
 	}
-	for _, check := range []func(*view) *plan.Problem{mixedAS, foreignReflector, routesFromRouters, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors} {
+	for _, check := range []func(*view) *plan.Problem{mixedAS, sharedAddress, unreachable, foreignReflector, routesFromRouters, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors} {
 		if p := check(v); p != nil {
 			return unsupported(*p)
 		}
@@ -55,6 +57,36 @@ func mixedAS(v *view) *plan.Problem {
 	return plan.ProblemIf(found, "MixedASNumbers", "node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; %s",
 		one.Name, as(one), other.Name, as(other), do)
 }
+
+// sharedAddress: two Ready nodes with one BGP address. That matters where sessions are yet to come: while the mesh is off,
+// what else fails is repaired all the same.
+func sharedAddress(v *view) *plan.Problem {
+	if !v.BGP.MeshOn() {
+		return nil
+	}
+	shared := plan.Shared(v.Nodes, usable)
+	for _, a := range slices.SortedFunc(maps.Keys(shared), netip.Addr.Compare) {
+		return plan.Problemf("SharedBGPAddress", "%d Ready nodes have the BGP address %s: %s: sessions reach one of them at most; "+
+			"let calico-node choose another, %s", len(shared[a]), a, plan.Few(shared[a]), detect)
+	}
+	return nil
+}
+
+// unreachable: a BGP address with which no other node can have a session, so the wait for it would not end.
+func unreachable(v *view) *plan.Problem {
+	for _, n := range v.Nodes {
+		for _, a := range n.Addresses {
+			if why := plan.Unreachable(a, v.Nodes); why != "" && usable(n) && v.BGP.MeshOn() {
+				return plan.Problemf("UnusableBGPAddress", "node %s has the BGP address %s, which %s: no other node gets a session with it; "+
+					"let calico-node choose another, %s", n.Name, a, why, detect)
+			}
+		}
+	}
+	return nil
+}
+
+// detect is the remedy for an address that Calico has detected wrongly.
+const detect = "with IP_AUTODETECTION_METHOD (IP6_AUTODETECTION_METHOD), by the operator nodeAddressAutodetectionV4 (V6), or the node's annotation"
 
 // foreignReflector: route reflectors that are not ours.
 func foreignReflector(v *view) *plan.Problem {
@@ -179,7 +211,9 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 		return true
 	}
 	addr := simulate.PeerAddress(p.PeerIP)
-	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, addr) })
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool {
+		return slices.Contains(n.Addresses, addr) || slices.Contains(n.Own, addr)
+	})
 }
 
 // foreignLabel: the label the user chose for reflectors is already in use for

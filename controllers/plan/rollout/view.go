@@ -57,7 +57,9 @@ type view struct {
 	nodesLeave bool
 	// nextToPromote and nextToDemote are the in-place nodes that get the role, and give it back, next.
 	nextToPromote, nextToDemote *plan.Node
-	peers                       []plan.Peer
+	// tried are the nodes that may be the first reflector, by preference, as far as the mesh sessions of those before lack some.
+	tried []plan.Node
+	peers []plan.Peer
 	// arrangement is nil where all reflectors are alike.
 	arrangement *arrangement
 	// settle is how long a session must have been Established to count as converged; quiet is how long after one of
@@ -123,10 +125,18 @@ func (v *view) sortOut(nodes []plan.Node) {
 		case usable(n) && !v.d.dedicated(n):
 			v.clients = append(v.clients, n)
 			v.clientAddrs.Insert(n.Addresses...)
-		case n.SpeaksBGP() && !v.d.dedicated(n):
+		case n.SpeaksBGP() && !v.d.dedicated(n) && !v.former(n):
 			v.unready = append(v.unready, n)
 		}
 	}
+}
+
+// former: a node that is not Ready has the address of one that is. Its host bears another name now, and what is heard from the
+// address is not heard from it.
+func (v *view) former(n plan.Node) bool {
+	return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool {
+		return slices.ContainsFunc(v.Nodes, func(o plan.Node) bool { return usable(o) && slices.Contains(o.Addresses, a) })
+	})
 }
 
 // lookIn asks to look again after d at the latest.
@@ -202,8 +212,7 @@ func settleTime(routes float64) time.Duration {
 	return (5*time.Second + time.Duration(min(routes, 270_000_000)/150_000*float64(time.Second))).Round(time.Second)
 }
 
-// usable nodes speak BGP and are expected to have sessions.
-func usable(n plan.Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
+func usable(n plan.Node) bool { return plan.Usable(n) }
 
 // hasRole: the node has both parts of what makes it a reflector, in whatever slot.
 func hasRole(n plan.Node) bool { return n.RoleLabel && n.ClusterID != "" }

@@ -30,12 +30,14 @@ type Rules struct {
 
 	// v4 and v6: some Ready node of the cluster has the address family, and reflectors must have it; see Of.
 	v4, v6 bool
+	// shared are the BGP addresses that several nodes have.
+	shared map[netip.Addr][]string
 }
 
 // Of gives the rules for a cluster of these nodes: a reflector that lacks an
 // address family could not serve the nodes that have it.
 func (r Rules) Of(nodes []plan.Node) Rules {
-	r.v4, r.v6 = false, false
+	r.v4, r.v6, r.shared = false, false, plan.Shared(nodes, plan.Node.SpeaksBGP)
 	for _, n := range nodes {
 		r.v4 = r.v4 || n.Ready && slices.ContainsFunc(n.Addresses, netip.Addr.Is4)
 		r.v6 = r.v6 || n.Ready && slices.ContainsFunc(n.Addresses, netip.Addr.Is6)
@@ -54,6 +56,18 @@ func (r Rules) lacks(n plan.Node) string {
 	return ""
 }
 
+// sharesWith names another node that has a BGP address of this one, "" for none.
+func (r Rules) sharesWith(n plan.Node) string {
+	for _, a := range n.Addresses {
+		for _, name := range r.shared[a] {
+			if name != n.Name {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
 // Total is how many nodes are wanted in all.
 func (r Rules) Total() int { return max(r.PerZone, 0) * len(r.zoneNames()) }
 
@@ -67,6 +81,9 @@ func (r Rules) Unfit(n plan.Node) string {
 	}
 	if family := r.lacks(n); family != "" {
 		return fmt.Sprintf("it announces no %s address, and other nodes do", family)
+	}
+	if with := r.sharesWith(n); with != "" && !n.HoldsRole() {
+		return fmt.Sprintf("node %s has the same BGP address: delete the one that is no longer there", with)
 	}
 	switch {
 	case r.Excluded != nil && !r.Excluded.Empty() && r.Excluded.Matches(labels.Set(n.Labels)):
@@ -106,8 +123,10 @@ func ours(n plan.Node) bool { return n.Pooled || n.Marked }
 // Counts reports whether a node counts towards the size: it is in the pool or in our service, fit and not lost.
 func (r Rules) Counts(n plan.Node) bool { return ours(n) && !r.lost(n) && r.Unfit(n) == "" }
 
-// Eligible reports whether a node could join.
-func (r Rules) Eligible(n plan.Node) bool { return !ours(n) && n.Ready && r.Unfit(n) == "" }
+// Eligible reports whether a node could join: it is no use without calico-node, and with few pods for want of it.
+func (r Rules) Eligible(n plan.Node) bool {
+	return !ours(n) && n.Ready && !n.CalicoNode.Failing() && r.Unfit(n) == ""
+}
 
 func (r Rules) lost(n plan.Node) bool {
 	if r.Lost == nil {

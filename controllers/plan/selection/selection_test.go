@@ -26,10 +26,14 @@ func TestChoose(t *testing.T) {
 		"preferred ones before older ones": {
 			[]plan.Node{node("a1", pooled), node("b1", older), node("b2", good)}, rulesFor(1, "a", "b"), "a1 b2",
 		},
-		"excluded ones never, not even preferred ones":       {[]plan.Node{node("a1", good, bad), node("a2", reflector, bad)}, rulesFor(1, "a"), ""},
-		"a member stays although a better one has come":      {[]plan.Node{node("a1", pooled), node("a2", good, older)}, rulesFor(1, "a"), "a1"},
-		"a member that is away for a moment stays":           {[]plan.Node{node("a1", reflector, away), node("a2")}, rulesFor(1, "a"), "a1"},
-		"a member that is away for long does not":            {[]plan.Node{node("a1", reflector, dead), node("a2")}, rulesFor(1, "a"), "a2"},
+		"excluded ones never, not even preferred ones":  {[]plan.Node{node("a1", good, bad), node("a2", reflector, bad)}, rulesFor(1, "a"), ""},
+		"a member stays although a better one has come": {[]plan.Node{node("a1", pooled), node("a2", good, older)}, rulesFor(1, "a"), "a1"},
+		"a member that is away for a moment stays":      {[]plan.Node{node("a1", reflector, away), node("a2")}, rulesFor(1, "a"), "a1"},
+		"a member that is away for long does not":       {[]plan.Node{node("a1", reflector, dead), node("a2")}, rulesFor(1, "a"), "a2"},
+		"no node joins without a calico-node that is Ready": {
+			[]plan.Node{node("a1", without(plan.CalicoNodeAbsent), older), node("a2", without(plan.CalicoNodeNotReady), older), node("a3")}, rulesFor(1, "a"), "a3",
+		},
+		"a reflector stays although calico-node restarts":    {[]plan.Node{node("a1", reflector, without(plan.CalicoNodeNotReady)), node("a2")}, rulesFor(1, "a"), "a1"},
 		"no node joins while NotReady":                       {[]plan.Node{node("a1", away)}, rulesFor(1, "a"), ""},
 		"a reflector that lost the pool's label comes first": {[]plan.Node{node("a1", good, older), node("a2", marked)}, rulesFor(1, "a"), "a2"},
 		"a member whose mark is gone is still ours": {
@@ -220,4 +224,8 @@ func unneeded(before, after []plan.Node, r selection.Rules) string {
 		return fmt.Sprintf("%d members left for %d shares taken back", gone, back)
 	}
 	return ""
+}
+
+func without(state plan.CalicoNodeState) func(*plan.Node) {
+	return func(n *plan.Node) { n.CalicoNode.State = state }
 }

@@ -137,10 +137,10 @@ func Sides(p plan.Peer, nodes []plan.Node, roleLabel string) (from, to int) {
 // none of these gives an invalid address, which no node has.
 func PeerAddress(peerIP string) netip.Addr {
 	if a, err := netip.ParseAddrPort(peerIP); err == nil {
-		return a.Addr()
+		return a.Addr().Unmap()
 	}
 	a, _ := netip.ParseAddr(peerIP)
-	return a
+	return a.Unmap()
 }
 
 func password(ref *plan.SecretRef) string {

@@ -156,7 +156,7 @@ func (m *Model) reported(node string) []reported {
 	if cached, ok := cache[node]; ok {
 		return cached
 	}
-	self := m.nodes[m.index[node]]
+	self, shared := m.nodes[m.index[node]], plan.Shared(m.nodes, plan.Node.SpeaksBGP)
 	var out []reported
 	for _, n := range m.nodes {
 		side, ok := v.Side(node, n.Name)
@@ -171,6 +171,15 @@ func (m *Model) reported(node string) []reported {
 		r.mutual, r.since = mutual, found.since
 		for _, address := range plan.Common(self, n) {
 			r.peer = address
+			if len(shared[address]) > 0 { // Calico configures an address once, and none of the node's own
+				i := slices.IndexFunc(out, func(o reported) bool { return o.peer == address && o.kind == r.kind })
+				if own := slices.Contains(self.Addresses, address); own || i >= 0 && !mutual {
+					continue
+				} else if i >= 0 {
+					out[i] = r
+					continue
+				}
+			}
 			out = append(out, r)
 		}
 	}

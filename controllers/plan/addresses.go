@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Usable nodes speak BGP and are expected to have sessions.
+func Usable(n Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
+
+// Shared gives, by BGP address, the names of those of the nodes that have it, where that is more than one: a session
+// with it reaches one of them at most, and nothing tells whose it is.
+func Shared(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
+	out := map[netip.Addr][]string{}
+	for i := range nodes {
+		if of(nodes[i]) {
+			for _, a := range nodes[i].Addresses {
+				out[a] = append(out[a], nodes[i].Name)
+			}
+		}
+	}
+	for a, names := range out {
+		if len(names) < 2 {
+			delete(out, a)
+		}
+	}
+	return out
+}
+
+// Unreachable says why no other node can have a session with a BGP address, "" where nothing speaks against it.
+func Unreachable(a netip.Addr, nodes []Node) string {
+	switch {
+	case a.IsLoopback(), a.IsUnspecified():
+		return "is the node's own"
+	case a.IsLinkLocalUnicast():
+		return "is link-local"
+	case a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "is of no single host"
+	}
+	for i := range nodes {
+		j := slices.IndexFunc(nodes[i].Blocks, func(b netip.Prefix) bool { return b.Contains(a) })
+		if j >= 0 {
+			return "is in the range of pods " + nodes[i].Blocks[j].String()
+		}
+	}
+	return ""
+}
+
+// Apart are the Ready nodes with a BGP address that is none of the machine's own as Kubernetes knows them, where most others
+// have one of theirs: Calico has taken that of another interface, such as a bridge of containers.
+func Apart(nodes []Node) []Node {
+	var apart []Node
+	usual := 0
+	for _, n := range nodes {
+		switch own := func(a netip.Addr) bool { return slices.Contains(n.Own, a) }; {
+		case !Usable(n) || len(n.Own) == 0:
+		case slices.ContainsFunc(n.Addresses, own):
+			usual++
+		default:
+			apart = append(apart, n)
+		}
+	}
+	if usual <= len(apart) {
+		return nil
+	}
+	return apart
+}
