@@ -3,6 +3,7 @@ package iks
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ type generation interface {
 	workers(ctx context.Context, at route) ([]worker, error)
 	// create makes a pool without zones; want has a flavor.
 	create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error
-	// addZone picks a network where n is empty.
+	// addZone picks a network where n is empty: one that the other pools have there, if it has room.
 	addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) error
 	// remove takes a worker out of its pool, which becomes smaller.
 	remove(ctx context.Context, doing, workerID string) error
@@ -81,14 +82,24 @@ type worker struct {
 	poolID, poolName string
 }
 
-// outdated says what an update would do to a worker, "" for nothing. The service marks old versions with "*", and says
-// "pending" while a worker gets its version.
+// versionForm is that of a version. While a worker gets one, the service says "-", or has "(pending)" behind it.
+var versionForm = regexp.MustCompile(`^\d+(\.\d+)+(_\d+)?(_openshift)?$`)
+
+// outdated says what an update would do to a worker, "" for nothing. The service marks old versions with "*".
 func outdated(actual, target string) string {
 	actual, target = strings.TrimRight(actual, "*"), strings.TrimRight(target, "*")
-	if actual == "" || target == "" || actual == target || strings.Contains(actual, "pending") {
+	if actual == target || !versionForm.MatchString(actual) || !versionForm.MatchString(target) {
 		return ""
 	}
 	return actual + " to " + target
+}
+
+// usual is the network that the cluster's other pools have in a zone.
+func usual(zone string, others []pool) (n cloud.Network) {
+	for _, o := range others { // sorted by name
+		n = cmp.Or(n, o.zones[zone])
+	}
+	return n
 }
 
 // networks gives those of zones, by zone; nil stays nil.

@@ -129,11 +129,16 @@ func (p *Provider) offers(ctx context.Context, at route) (known, offered []strin
 	var list []struct {
 		ID, Name   string
 		Deprecated bool
+		// OCPUnsupported: OpenShift does not run on it.
+		OCPUnsupported bool `json:"ocp_unsupported"`
 	}
 	if err := p.get(ctx, "checking the order of", at, &list); err != nil {
 		return nil, nil, unlisted{err}
 	}
 	for _, o := range list {
+		if o.OCPUnsupported && p.openShift() {
+			continue
+		}
 		name := plain(cmp.Or(o.Name, o.ID))
 		if known = append(known, name, o.ID); name != "" && !o.Deprecated {
 			offered = append(offered, name)
@@ -144,6 +149,11 @@ func (p *Provider) offers(ctx context.Context, at route) (known, offered []strin
 	}
 	slices.Sort(offered)
 	return known, slices.Compact(offered), nil
+}
+
+// openShift: the cluster is one, by its type or its version.
+func (p *Provider) openShift() bool {
+	return p.cluster.Type == "openshift" || strings.HasSuffix(p.cluster.MasterKubeVersion, "_openshift")
 }
 
 // checkZones refuses a zone that does not exist. Those that the cluster has are known to.
@@ -176,8 +186,12 @@ func (p *Provider) checkFlavor(ctx context.Context, v view, flavor, zone string)
 		coresB, memoryB := size(b)
 		return cmp.Or(plan.TrueFirst(coresA >= enough, coresB >= enough), cmp.Compare(coresA, coresB), cmp.Compare(memoryA, memoryB))
 	})
-	return p.invalidOrder("zone %s has no flavor %s: choose another flavor, or other zones; there are %s",
-		zone, flavor, cloud.Capped(others, ", "))
+	forWhat := ""
+	if p.openShift() {
+		forWhat = " for OpenShift"
+	}
+	return p.invalidOrder("zone %s has no flavor %s%s: choose another flavor, or other zones; there are %s",
+		zone, flavor, forWhat, cloud.Capped(others, ", "))
 }
 
 // size reads cores and memory in GB off a flavor such as bx2.4x16.

@@ -39,7 +39,7 @@ func newWorldOf(t *testing.T, generation string) (*world, *iks.Provider, cloud.P
 	w := newWorld(t, generation, func(c *iksserver.Cluster) {
 		for i := range c.Zones {
 			z := &c.Zones[i]
-			z.Subnets = append(z.Subnets, iksserver.Subnet{ID: "own-" + z.ID})
+			z.Subnets = append(z.Subnets, iksserver.Subnet{ID: "own-" + z.ID, Available: 9})
 			z.VLANs = append(z.VLANs, iksserver.VLAN{ID: "7", Type: "private"}, iksserver.VLAN{ID: "8", Type: "private"}, iksserver.VLAN{ID: "9", Type: "public"})
 		}
 	})
@@ -206,7 +206,7 @@ func TestAnUnknownFlavorIsRefusedWithThoseThatExist(t *testing.T) {
 func TestAFlavorThatOneZoneLacks(t *testing.T) {
 	for _, generation := range both {
 		w := newWorld(t, generation)
-		further := iksserver.Zone{ID: w.zones[3], Flavors: []string{"huge.64x512"}, Subnets: []iksserver.Subnet{{ID: "s"}}}
+		further := iksserver.Zone{ID: w.zones[3], Flavors: []string{"huge.64x512"}, Subnets: []iksserver.Subnet{{ID: "s", Available: 9}}}
 		addZone(w, further)
 		want := spec(1)
 		want.Zones = w.zones
@@ -314,5 +314,68 @@ func TestTheListingsOfAnOrderAreFew(t *testing.T) {
 		w := newWorld(t, generation)
 		settle(t, w, w.provider(t, nil), spec(1))
 		require.Equal(t, 6, listings(w), "a flavor in each zone, at the order and when the zone is added; no zones, as others have them")
+	}
+}
+
+// The subnets of the other pools come first, unless they are full: a worker that is ordered into one never comes.
+func TestAFullSubnetIsNotTaken(t *testing.T) {
+	full := func(further ...iksserver.Subnet) *world {
+		return newWorld(t, iksserver.VPC, func(c *iksserver.Cluster) {
+			c.Zones[0].Subnets = append([]iksserver.Subnet{{ID: "full"}}, further...)
+		})
+	}
+	want := spec(1)
+	w := full(iksserver.Subnet{ID: "some", Available: 4000})
+	settle(t, w, w.provider(t, nil), want)
+	require.Contains(t, strings.Join(changes(w), "\n"), `"subnetID":"some"`)
+	require.NotContains(t, strings.Join(changes(w), "\n"), `"subnetID":"full"`)
+
+	for name, tc := range map[string]struct {
+		w   *world
+		own map[string]cloud.Network
+	}{
+		"all are full":              {full(), nil},
+		"the one that is asked for": {full(iksserver.Subnet{ID: "some", Available: 4000}), map[string]cloud.Network{"us-south-1": {SubnetID: "full"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := spec(1)
+			want.Zones, want.Options.Networks = []string{"us-south-1"}, tc.own
+			p := tc.w.provider(t, nil)
+			ensure(t, p, want)
+			ensure(t, p, want)
+			require.Contains(t, refused(t, p, want, cloud.InvalidInput).Error(), "spec.provider.iks.networks")
+			require.Empty(t, tc.w.Server.Workers(clusterID, providertest.PoolName))
+		})
+	}
+
+	w = full()
+	w.Server.Inject(iksserver.Fault{Path: "getSubnets$", Status: http.StatusInternalServerError})
+	settle(t, w, w.provider(t, nil), want) // a listing that fails holds nothing up
+}
+
+// OpenShift does not run on every flavor, and the cluster is one by its type or its version.
+func TestAFlavorWithoutOpenShiftIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit    func(*iksserver.Cluster)
+		refused bool
+	}{
+		"by type":    {func(c *iksserver.Cluster) { c.Type = "openshift" }, true},
+		"by version": {func(c *iksserver.Cluster) { c.Version = "4.20.1_1550_openshift" }, true},
+		"Kubernetes": {func(*iksserver.Cluster) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, iksserver.VPC, tc.edit, func(c *iksserver.Cluster) {
+				for i := range c.Zones {
+					c.Zones[i].NotOpenShift = []string{"bx2.2x8", "cx2.2x4"}
+				}
+			})
+			if !tc.refused {
+				settle(t, w, w.provider(t, nil), spec(1))
+				return
+			}
+			text := refusedOrder(t, w, spec(1))
+			require.Contains(t, text, "has no flavor bx2.2x8 for OpenShift: choose another flavor")
+			require.NotContains(t, text, "cx2.2x4")
+		})
 	}
 }

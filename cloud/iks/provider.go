@@ -175,11 +175,7 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 	case poolplan.SetTaints:
 		return p.setTaints(ctx, id, step.Taints)
 	case poolplan.AddZone:
-		network := want.Options.Networks[step.Zone]
-		for _, o := range v.others { // sorted by name
-			network = cmp.Or(network, o.zones[step.Zone])
-		}
-		return v.addZone(ctx, id, step.Zone, network, v.others)
+		return v.addZone(ctx, id, step.Zone, want.Options.Networks[step.Zone], v.others)
 	case poolplan.RemoveZone:
 		body := map[string]string{"cluster": cluster, "workerpool": id, "zone": step.Zone}
 		return p.post(ctx, "removing zone "+step.Zone+" from", to("/v2/removeWorkerPoolZone").with("zone", step.Zone), body)

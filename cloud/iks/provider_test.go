@@ -267,5 +267,11 @@ func TestOutdatedWorkersAreTold(t *testing.T) {
 		require.Equal(t, []string{"", "", "", old, old, old}, versions())
 		w.Server.Inject(rewrite(workerList, 1, replaced(`"1.31.1_1500"`, `"pending"`, `"1.32.1_1520"`, `""`)))
 		require.Equal(t, make([]string, 6), versions(), "a version that is being set, or not known, is not outdated")
+		for _, none := range []string{"-", "1.32.1_1520 (pending)", "(pending)", "unknown"} {
+			w.Server.Inject(rewrite(workerList, 1, replaced(`"1.31.1_1500"`, `"`+none+`"`)))
+			require.Equal(t, make([]string, 6), versions(), none)
+			w.Server.Inject(rewrite(workerList, 1, replaced(`"1.32.1_1520"`, `"`+none+`"`)))
+			require.Equal(t, make([]string, 6), versions(), none)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package iks
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
@@ -102,35 +101,57 @@ func (g vpc) vpcID(others []pool) string {
 	return ""
 }
 
-func (g vpc) addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) (err error) {
-	subnet := n.SubnetID
-	if subnet == "" {
-		if subnet, err = g.pickSubnet(ctx, zone, others); err != nil {
-			return err
-		}
+func (g vpc) addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) error {
+	subnet, err := g.pickSubnet(ctx, zone, n.SubnetID, others)
+	if err != nil {
+		return err
 	}
 	body := containerv2.WorkerPoolZone{Cluster: g.cfg.ClusterID, Id: zone, SubnetID: subnet, WorkerPoolID: poolID}
 	return g.post(ctx, "adding zone "+zone+" to", to("/v2/vpc/createWorkerPoolZone").with("zone", zone), body)
 }
 
-// pickSubnet takes the subnet with the most room.
-func (g vpc) pickSubnet(ctx context.Context, zone string, others []pool) (string, error) {
-	var list []containerv2.SubnetConfig
+// subnet of a zone. Where the answer has no count of its free addresses, it may have some.
+type subnet struct {
+	containerv2.SubnetConfig
+	Free *int `json:"availableIPv4AddressCount"`
+}
+
+func (s subnet) full() bool { return s.Free != nil && *s.Free <= 0 }
+
+func (s subnet) free() int {
+	if s.Free == nil {
+		return 0
+	}
+	return *s.Free
+}
+
+// pickSubnet takes the one that is asked for, else that of the other pools, unless it is full, else the one with the
+// most room. A worker that is ordered into a full one never comes.
+func (g vpc) pickSubnet(ctx context.Context, zone, asked string, others []pool) (string, error) {
+	wanted := cmp.Or(asked, usual(zone, others).SubnetID)
+	var list []subnet
 	at := to("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
 	if err := g.get(ctx, "listing the subnets of zone "+zone+" for", at, &list); err != nil {
+		if wanted != "" && ctx.Err() == nil {
+			return wanted, nil // the order will tell
+		}
 		return "", err
 	}
-	list = slices.DeleteFunc(list, func(s containerv2.SubnetConfig) bool { return s.ID == "" || s.Zone != zone })
-	if len(list) == 0 {
-		return "", &cloud.Error{
-			Kind: cloud.InvalidInput, Op: g.op("adding zone " + zone + " to"),
-			Message: fmt.Sprintf("the VPC has no subnet in zone %s; make one, or list the zones to use", zone),
-		}
+	list = slices.DeleteFunc(list, func(s subnet) bool { return s.ID == "" || s.Zone != zone })
+	slices.SortFunc(list, func(a, b subnet) int { return cmp.Or(cmp.Compare(b.free(), a.free()), cmp.Compare(a.ID, b.ID)) })
+	i := slices.IndexFunc(list, func(s subnet) bool { return s.ID == wanted })
+	room := slices.IndexFunc(list, func(s subnet) bool { return !s.full() })
+	switch {
+	case wanted != "" && (i < 0 || !list[i].full()):
+		return wanted, nil
+	case asked != "":
+		return "", g.invalidOrder("subnet %s in zone %s has no free address: name one that has in spec.provider.iks.networks", asked, zone)
+	case len(list) == 0:
+		return "", g.invalidOrder("the VPC has no subnet in zone %s; make one, or list the zones to use", zone)
+	case room < 0:
+		return "", g.invalidOrder("no subnet in zone %s has a free address: make one, and name it in spec.provider.iks.networks, or list other zones", zone)
 	}
-	best := slices.MinFunc(list, func(a, b containerv2.SubnetConfig) int {
-		return cmp.Or(cmp.Compare(b.AvailableIPv4AddressCount, a.AvailableIPv4AddressCount), cmp.Compare(a.ID, b.ID))
-	})
-	return best.ID, nil
+	return list[room].ID, nil
 }
 
 func (g vpc) remove(ctx context.Context, doing, workerID string) error {

@@ -1,6 +1,8 @@
 package pool_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,4 +83,19 @@ func TestARestartInAnOutageKeepsTheSize(t *testing.T) {
 	}, func(p *v1alpha1.RouteReflectorPool) {
 		p.Spec.Sizing.Method, p.Spec.Sizing.Ratio = v1alpha1.SizingLinear, "1"
 	})
+}
+
+// A cluster that somebody runs on IBM's machines has nodes that are no workers of IKS, and is told what to set.
+func TestAClusterOnIBMsMachinesIsToldToUseExistingNodes(t *testing.T) {
+	for form, told := range map[string]bool{"ibm:///eu-de/0717_%s": true, "ibm://account///c1/%s": false} {
+		e := newEnvironment(t)
+		for i := range e.calico.cluster.Nodes {
+			e.calico.cluster.Nodes[i].ProviderID = fmt.Sprintf(form, e.calico.cluster.Nodes[i].Name)
+		}
+		require.NoError(t, e.client.Delete(t.Context(), clusterInfo(clusterID)))
+		require.NoError(t, e.reconcile())
+		message := e.condition(v1alpha1.ConditionProviderReady).Message
+		require.Contains(t, message, "set spec.provider.iks.clusterID")
+		require.Equal(t, told, strings.Contains(message, "spec.provider.type: ExistingNodes"), message)
+	}
 }

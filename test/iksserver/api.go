@@ -114,7 +114,7 @@ func (s *Server) getCluster(r *http.Request) (any, *refusal) {
 		}
 	}
 	out := map[string]any{
-		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": "kubernetes", "state": "normal",
+		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": cmp.Or(c.Type, "kubernetes"), "state": "normal",
 		"region": c.Region, "location": c.Region, "masterKubeVersion": c.Version,
 		"resourceGroup": c.ResourceGroup, "workerZones": zones, "vpcs": vpcs,
 		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},
@@ -122,7 +122,7 @@ func (s *Server) getCluster(r *http.Request) (any, *refusal) {
 	if c.NetworkPlugin != "" {
 		out["networkPlugin"] = c.NetworkPlugin
 	}
-	return s.sparse(out, "id", "name", "provider", "resourceGroup", "vpcs", "workerZones", "networkPlugin"), nil
+	return s.sparse(out, "id", "name", "provider", "resourceGroup", "vpcs", "workerZones", "networkPlugin", "type"), nil
 }
 
 // listPools lists in the words of one generation.

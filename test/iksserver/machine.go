@@ -240,7 +240,7 @@ func (s *Server) findWorker(clusterKey, workerID string) (*cluster, *pool, *work
 			}
 		}
 	}
-	return nil, nil, nil, missing("E9004", "worker node")
+	return nil, nil, nil, missing("E0011", "worker node")
 }
 
 func (s *Server) createPool(clusterKey, name, flavor string, size int, labels map[string]string, o options) (*cluster, *pool, *refusal) {
@@ -274,7 +274,7 @@ func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
 	case place == nil:
 		return refuse(http.StatusBadRequest, "E9005", "BadRequest", "The specified zone %s is not part of the region.", z.id)
 	case p.has(z.id):
-		return refuse(http.StatusConflict, "E9006", "Provisioning", "The worker pool already has the zone %s.", z.id)
+		return refuse(http.StatusConflict, "Ede7d", "Provisioning", "The zone is already part of the worker pool.")
 	case c.Provider == VPC && !slices.ContainsFunc(place.Subnets, func(n Subnet) bool { return n.ID == z.subnet }):
 		return refuse(http.StatusBadRequest, "E9007", "BadRequest", "The subnet %q does not exist in zone %s.", z.subnet, z.id)
 	case !slices.Contains(c.flavors(place), p.flavor):

@@ -21,6 +21,8 @@ type Cluster struct {
 	Provider string
 	// NetworkPlugin is left out of answers when empty.
 	NetworkPlugin string
+	// Type is kubernetes when empty, or openshift.
+	Type string
 	// Region is us-south when empty, Version 1.31.1_1500.
 	Region, Version string
 	ResourceGroup   string
@@ -36,8 +38,8 @@ type Zone struct {
 	// Subnets of a VPC zone, VLANs of a classic one.
 	Subnets []Subnet
 	VLANs   []VLAN
-	// Flavors that can be ordered there; nil for the usual ones.
-	Flavors []string
+	// Flavors that can be ordered there; nil for the usual ones. On NotOpenShift OpenShift does not run.
+	Flavors, NotOpenShift []string
 }
 
 // Subnet is a VPC subnet.
@@ -236,7 +238,7 @@ func (s *Server) flavors(r *http.Request) (any, *refusal) {
 	for _, c := range s.clusters {
 		if z := c.zone(zone); z != nil && c.Provider == provider && len(out) == 0 {
 			for _, name := range c.flavors(z) {
-				out = append(out, map[string]any{"id": name, "name": name, "provider": provider, "deprecated": slices.Contains(deprecated, name)})
+				out = append(out, map[string]any{"id": name, "name": name, "provider": provider, "deprecated": slices.Contains(deprecated, name), "ocp_unsupported": slices.Contains(z.NotOpenShift, name)})
 			}
 		}
 	}

@@ -9,10 +9,11 @@
 // Nobody has compared this server with the real one. Paths, bodies of requests and names of fields are those of IBM's
 // SDKs and Terraform provider; these are assumptions:
 //
-//   - All codes E9xxx are invented: E9001 (400, resizing an autoscaled pool), E9004 (404, unknown pool, worker, zone of a
-//     pool), E9005 (400, unknown zone), E9006 (409, a zone that the pool has), E9007 (400, unknown subnet), E9008 and E9009
+//   - All codes E9xxx are invented: E9001 (400, resizing an autoscaled pool), E9004 (404, unknown pool, zone of a
+//     pool), E9005 (400, unknown zone), E9007 (400, unknown subnet), E9008 and E9009
 //     (409, changing a worker or pool that is being deleted), E9010 (404, a resource group that cannot be seen; the words
-//     are IBM's), E9014 (400, a label of Kubernetes).
+//     are IBM's), E9014 (400, a label of Kubernetes). Users report E0011 (404, unknown worker) and Ede7d (409, a zone that
+//     the pool has).
 //   - Status and use of codes that IBM has: E0053 (400, unknown VLAN), E0007 (400, a body, name, size or taint that is not
 //     valid), E0058 (401, no valid token), E3917 (400, another provider's path). E1437 (400, fewer than two workers of an
 //     OpenShift cluster) is not answered: there are no OpenShift clusters here.
