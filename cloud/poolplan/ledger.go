@@ -98,7 +98,7 @@ func (l Ledger) since(at time.Time) Ledger {
 func (l Ledger) Asked(r Request, lasting int) Ledger {
 	l = l.since(r.at().Add(-window))
 	for i := range l.Requests {
-		if o := &l.Requests[i]; r.repeats(*o) && !o.Shown {
+		if o := &l.Requests[i]; r.repeats(*o) && (!o.Shown || r.Worker != "") { // no worker goes twice
 			o.Repeated = true
 		}
 	}
@@ -324,21 +324,29 @@ func (s State) room(b budget, r Request) time.Time {
 	return s.Now
 }
 
-// unasked is how many more workers there are than there should be, since the first removal that no failure explains.
+// unasked is how many more workers there are than there should be, since the first removal that no failure explains, and
+// since the first request: what was ordered before that removal may have come after it.
 func (s State) unasked() (came int, first Request) {
 	i := slices.IndexFunc(s.Ledger.Requests, func(r Request) bool { return r.removed() > 0 })
 	if i < 0 {
 		return 0, Request{}
 	}
-	first = s.Ledger.Requests[i]
-	came = s.total - first.Live
-	for _, r := range s.Ledger.Requests[i:] {
+	return min(s.surplus(s.Ledger.Requests), s.surplus(s.Ledger.Requests[i:])), s.Ledger.Requests[i]
+}
+
+// surplus is how many more workers there are than these requests explain.
+func (s State) surplus(requests []Request) int {
+	came := s.total - requests[0].Live
+	for _, r := range requests {
+		if r.Repeated {
+			continue
+		}
 		if r.Shown {
 			came += r.Removals
 		}
-		if r.Shown || r.Kind != Replace && !r.Repeated {
+		if r.Shown || r.Kind != Replace {
 			came -= r.Orders
 		}
 	}
-	return came, first
+	return came
 }
