@@ -142,6 +142,8 @@ type Pool struct {
 	Taints []Taint
 	// TaintsUnknown: the cloud does not report the pool's taints, and has not acknowledged any of late.
 	TaintsUnknown bool
+	// Leaving is why the pool is on its way out, in the cloud's words; "" when it is not.
+	Leaving string
 	// Autoscaled says that something else resizes this pool.
 	Autoscaled bool
 	// Workers, sorted by ID. Deleted workers are left out, and so are those of a pool that is not ours.
@@ -181,6 +183,8 @@ type Worker struct {
 	Outdated string `json:"outdated,omitempty"`
 	// Former: it has not the wanted flavor or options, as Outdated says, and gives way to a worker that has.
 	Former bool `json:"former,omitempty"`
+	// LeavingSince is since when the caller has seen it WorkerDeleting. A provider does not set it.
+	LeavingSince time.Time `json:"-"`
 }
 
 // Progress says what one call of Ensure or Delete did.

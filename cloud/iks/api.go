@@ -50,6 +50,8 @@ type pool struct {
 	zones             map[string]cloud.Network
 	options           cloud.PoolOptions
 	deleting, deleted bool
+	// state is the life-cycle state in the cloud's words.
+	state string
 	// single: it was asked for by itself.
 	single bool
 }
@@ -57,6 +59,7 @@ type pool struct {
 // completed is p with what another answer about the same pool holds and p's does not.
 func (p pool) completed(by pool) pool {
 	p.flavor, p.vpc, p.size = cmp.Or(p.flavor, by.flavor), cmp.Or(p.vpc, by.vpc), cmp.Or(p.size, by.size)
+	p.state = cmp.Or(p.state, by.state)
 	if p.labels == nil {
 		p.labels = by.labels
 	}
@@ -130,8 +133,8 @@ func (l v2Pool) pool() pool {
 	}
 	return pool{
 		id: l.ID, name: l.PoolName, flavor: plain(l.Flavor), size: l.WorkerCount, labels: l.Labels, taints: parseTaints(l.Taints),
-		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID, options: options,
-		deleted: l.ActualState == "deleted", deleting: l.ActualState == "deleting" || l.DesiredState == "deleted",
+		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID, options: options, state: l.ActualState,
+		deleted: l.ActualState == "deleted", deleting: lifecycle(l.ActualState) == cloud.WorkerDeleting || l.DesiredState == "deleted",
 		zones: networks(l.Zones, func(z containerv2.ZoneResp) (string, cloud.Network) {
 			if len(z.Subnets) == 0 {
 				return z.ID, cloud.Network{}

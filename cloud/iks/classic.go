@@ -33,7 +33,7 @@ func (g classic) pools(ctx context.Context) (out []pool, err error) {
 	for _, l := range list {
 		out = append(out, pool{
 			id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: l.Size, labels: l.Labels,
-			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: l.State == "deleting",
+			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: lifecycle(l.State) == cloud.WorkerDeleting, state: cmp.Or(l.ReasonForDelete, l.State),
 			options: cloud.PoolOptions{OperatingSystem: l.OperatingSystem},
 			zones: networks(l.Zones, func(z containerv1.WorkerPoolZoneResponse) (string, cloud.Network) {
 				return z.ID, cloud.Network{PrivateVLAN: z.PrivateVLAN, PublicVLAN: z.PublicVLAN}

@@ -72,7 +72,7 @@ func lifecycle(state string) cloud.WorkerState {
 		return cloud.WorkerProvisioning
 	case "provision_failed", "deploy_failed", "reload_failed", "reloading_failed":
 		return cloud.WorkerFailed
-	case "deleting":
+	case "deleting", "delete_failed":
 		return cloud.WorkerDeleting
 	}
 	return cloud.WorkerUnhealthy

@@ -45,7 +45,7 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	case !s.Owned:
 		return Step{}, foreign(s)
 	case s.Deleting:
-		return waiting("the pool to be deleted, it is on its way out"), nil
+		return waiting("the pool to be deleted, it is on its way out (" + leaving(s) + ")"), nil
 	case !s.TaintsUnknown && !Tainted(s.Taints, want.Taints):
 		return setTaints(s, want.Taints), nil
 	}
@@ -138,9 +138,21 @@ func NextDelete(s State) (Step, error) {
 	case !s.Owned:
 		return Step{}, foreign(s)
 	case s.Deleting:
-		return waiting("the pool to be deleted"), nil
+		return waiting("the pool to be deleted (" + leaving(s) + ")"), nil
 	}
-	return s.unlessAsked(Step{Kind: DeletePool}, "the pool to be deleted"), nil
+	return s.unlessAsked(Step{Kind: DeletePool}, "the pool to be deleted ("+leaving(s)+")"), nil
+}
+
+// leaving is what the cloud says of a pool on its way out, and of its workers: its words are the reason why it stays.
+func leaving(s State) string {
+	words := []string{"pool " + s.Name}
+	if s.Says != "" {
+		words[0] += ": " + s.Says
+	}
+	for _, w := range s.Workers {
+		words = append(words, describe(w))
+	}
+	return cloud.Capped(words, "; ")
 }
 
 // setTaints sets the wanted taints, and keeps those of other keys.

@@ -97,6 +97,9 @@ func (p Pair) Pool(want cloud.PoolSpec) cloud.Pool {
 		if s.Owned || s.Unmarked != "" {
 			out.IDs = append(out.IDs, s.ID)
 		}
+		if s.Owned && s.Deleting {
+			out.Leaving = leaving(s)
+		}
 	}
 	slices.Sort(out.IDs)
 	return out
@@ -281,15 +284,18 @@ func further(former State, want cloud.PoolSpec) int {
 	return max(lasting, want.SizePerZone-most)
 }
 
-// NextDelete gives the one next change towards there being neither pool.
+// NextDelete gives the one next change towards there being neither pool. What holds up one is no reason to keep the other.
 func (p Pair) NextDelete() (Step, error) {
-	if second := p[1]; second.Owned || !second.Exists || second.Unmarked != "" {
-		if step, err := NextDelete(second); err != nil || !step.Progress.Done {
-			return step.of(second), err
-		}
-	}
 	step, err := NextDelete(p[0])
-	return step.of(p[0]), err
+	step = step.of(p[0])
+	if second := p[1]; second.Owned || !second.Exists || second.Unmarked != "" {
+		first, failed := NextDelete(second)
+		if failed == nil && first.Progress.Done || err == nil && step.Kind != None && (failed != nil || first.Kind == None) {
+			return step, err
+		}
+		return first.of(second), failed
+	}
+	return step, err
 }
 
 // of says whose step it is.

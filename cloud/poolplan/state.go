@@ -32,6 +32,8 @@ type State struct {
 	cloud.Pool
 	// Deleting: the pool is on its way out.
 	Deleting bool
+	// Says is the state of the pool in the cloud's words, "" for none.
+	Says string
 	// Fingerprint is that of the flavor and options which it was ordered with, "" where that is unknown.
 	Fingerprint string
 	// TaintsUnseen: the cloud has never shown the pool's taints; what is known of them it has acknowledged.

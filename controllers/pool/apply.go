@@ -207,7 +207,7 @@ func (r *Reconciler) rememberPools(ctx context.Context, s *Scope) error {
 // shows in ProviderReady; the way out is always deletionPolicy Retain.
 func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 	s.Step = rollout.Step{
-		Name:   StepDeletePool,
+		Name: StepDeletePool, Awaits: rollout.AwaitsWorkers, Timeout: rollout.WorkersTimeout,
 		Reason: "the node-to-node mesh carries the cluster, and spec.provider.iks.deletionPolicy is Delete",
 	}
 	if s.disconnected != nil {

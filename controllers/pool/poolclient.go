@@ -14,6 +14,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // How often the provider is asked. One observation is two requests on IKS, and
@@ -51,6 +52,8 @@ type poolClient struct {
 	outdated bool
 	// unmarked says that the pool, as last seen, is ours by its ID only, and how to mark it again; "" when it is not so.
 	unmarked string
+	// leaving is since when workers, and the pool by its ID, have been seen on their way out.
+	leaving map[string]time.Time
 	// meshOff: see offObserveTimeout.
 	meshOff bool
 	// underway is the change whose answer has not come yet, nil for none. Nothing else is asked meanwhile, by whatever
@@ -108,12 +111,12 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	if c.provider != nil && reflect.DeepEqual(c.config, config) {
 		return nil
 	}
-	last, unmarked := c.last, c.unmarked // without lastAt: it was seen through another connection, so this one is asked soon
+	last, unmarked, leaving := c.last, c.unmarked, c.leaving // without lastAt: it was seen through another connection, so this one is asked soon
 	if c.config.ClusterID != config.ClusterID || c.config.PoolName != config.PoolName {
 		last, unmarked = nil, ""
 	}
 	c.forget()
-	c.config, c.last, c.unmarked = config, last, unmarked
+	c.config, c.last, c.unmarked, c.leaving = config, last, unmarked, leaving
 	provider, err := connect(config)
 	if err != nil {
 		return cloudProblem(err)
@@ -164,9 +167,36 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	if c.unmarked != "" {
 		pool.Owned = true // what it has is there, and counts
 	}
+	c.noteLeaving(&pool, now)
 	c.last, c.lastAt, c.seenFor, c.outdated = &pool, now, want, false
 	c.observing = callHistory{}
 	return true
+}
+
+// noteLeaving notes since when the pool and its workers are on their way out. Where that lasts it is a problem: the cloud
+// may wait for a person, and what goes costs until it has gone.
+func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
+	seen := map[string]time.Time{}
+	note := func(id, what string) time.Time {
+		since, known := c.leaving[id]
+		if !known {
+			since = now
+		}
+		if seen[id] = since; now.Sub(since) >= rollout.LeavingLimit {
+			pool.Problems = append(slices.Clip(pool.Problems), fmt.Sprintf("on its way out for more than %s, which the cloud may need a person for: %s", rollout.LeavingLimit, what))
+		}
+		return since
+	}
+	if pool.Leaving != "" {
+		note("pool "+pool.ID, pool.Leaving)
+	}
+	for i := range pool.Workers {
+		if w := &pool.Workers[i]; w.State == cloud.WorkerDeleting {
+			w.LeavingSince = note(w.ID, fmt.Sprintf("worker %s in zone %s: %s (%s)", w.ID, w.Zone, w.State, w.Message))
+		}
+	}
+	slices.Sort(pool.Problems)
+	c.leaving = seen
 }
 
 // unmarked says how to mark a pool again that is ours by what is known of former ones, "" for any other pool.

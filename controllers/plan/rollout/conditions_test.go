@@ -140,6 +140,12 @@ func TestWhichWorkersAreReplaced(t *testing.T) {
 	}{
 		"one whose node is dead":                  {func(*world, *rollout.Observed) {}, true},
 		"none while another one is being deleted": {func(_ *world, o *rollout.Observed) { o.Pool.Workers[1].Deleting = true }, false},
+		"one while another one's deletion does not end": {func(w *world, o *rollout.Observed) {
+			o.Pool.Workers[1].Deleting, o.Pool.Workers[1].LeavingSince = true, w.now.Add(-rollout.LeavingLimit)
+		}, true},
+		"none while another one's deletion may still end": {func(w *world, o *rollout.Observed) {
+			o.Pool.Workers[1].Deleting, o.Pool.Workers[1].LeavingSince = true, w.now.Add(time.Second-rollout.LeavingLimit)
+		}, false},
 		"none that the cloud reloads": {func(_ *world, o *rollout.Observed) {
 			for i := range o.Pool.Workers {
 				o.Pool.Workers[i].Pending = true

@@ -168,10 +168,15 @@ func (v *view) missingNodes() []string {
 // cloud does not call it failed. Much longer than any reboot: replacing is final.
 const deadTime = 15 * time.Minute
 
+// goes: the worker is on its way out, and its end is waited for.
+func (v *view) goes(w Worker) bool {
+	return w.Deleting && (w.LeavingSince.IsZero() || !v.passed(w.LeavingSince, LeavingLimit))
+}
+
 // failed gives at most one worker to replace: it has failed, or its node is dead, and nothing else is on its way out.
 // While the mesh is off, others must serve. For one that is there for a while only see substitute.
 func (v *view) failed() []string {
-	if slices.ContainsFunc(v.Pool.Workers, func(w Worker) bool { return w.Deleting }) {
+	if slices.ContainsFunc(v.Pool.Workers, v.goes) {
 		return nil
 	}
 	if !v.BGP.MeshOn() && len(v.serving()) < min(2, v.total-1) {

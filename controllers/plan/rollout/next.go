@@ -115,7 +115,7 @@ func (v *view) limit(s *Step) {
 	}
 	switch {
 	case s.Awaits == AwaitsWorkers:
-		s.Timeout = workersTimeout
+		s.Timeout = WorkersTimeout
 	case s.Awaits == "", v.d.SessionTimeout <= 0, v.d.Timer && s.Awaits == AwaitsSessions:
 		s.Timeout = 0
 	default:

@@ -87,7 +87,7 @@ func (v *view) surplusWorker(n plan.Node) (Worker, bool) {
 		return Worker{}, false
 	}
 	w, ok := v.worker(n)
-	return w, ok && (w.Deleting || v.overfull(w.Zone) || v.replaceable(n, w))
+	return w, ok && (v.goes(w) || !w.Deleting && (v.overfull(w.Zone) || v.replaceable(n, w)))
 }
 
 // overfull: the cloud runs more workers in the zone than wanted.

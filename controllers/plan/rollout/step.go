@@ -53,6 +53,8 @@ type Worker struct {
 	Failed bool
 	// Deleting: it is on its way out.
 	Deleting bool
+	// LeavingSince is since when that was seen, zero for a moment ago.
+	LeavingSince time.Time
 	// Pending: the cloud sets it up, for the first time or anew. A reload takes up to an hour.
 	Pending bool
 	// Outdated: the cloud has a newer version for it, and the spec lets rrpool replace it for that; or it is Former:
@@ -157,8 +159,11 @@ const (
 	AwaitsWorkers Awaited = "workers"
 )
 
-// workersTimeout is how long machines may take to come or go: 20 minutes and more are usual.
-const workersTimeout = time.Hour
+// WorkersTimeout is how long machines may take to come or go: 20 minutes and more are usual.
+const WorkersTimeout = time.Hour
+
+// LeavingLimit is how long a worker may be on its way out until nothing waits for that any more: it may take a person.
+const LeavingLimit = 30 * time.Minute
 
 // Disruption cuts the pods of a node off from those of another, or of all others where From is "".
 type Disruption struct{ Node, From string }
