@@ -230,6 +230,8 @@ type Error struct {
 	Op string
 	// Message is for people: the cloud's own words where there are any, and the remedy.
 	Message string
+	// Code is the cloud's own, and Subject what it is about where the cloud says that ("cluster"); "" for none.
+	Code, Subject string
 	// RetryAfter is the least time before another try; 0 leaves it to the caller.
 	RetryAfter time.Duration
 	// Err is the cause, may be nil.

@@ -149,7 +149,7 @@ func (l v2Pool) pool() pool {
 // sure that the answer is about the pool that was meant.
 func (p *Provider) single(ctx context.Context, g generation, poolID string) (pool, error) {
 	whole, err := p.ask(ctx, g, poolID)
-	if cloud.Is(err, cloud.NotFound) {
+	if absent(err, ofPool) {
 		// It was listed a moment ago. A part of the service that is behind does not know a new pool yet.
 		err = &cloud.Error{Kind: cloud.Unavailable, Op: p.op("reading"), Message: "the cloud lists the pool and does not find it", Err: err}
 	}
@@ -169,7 +169,7 @@ func (p *Provider) ask(ctx context.Context, g generation, poolID string) (pool, 
 	return whole, p.check(whole)
 }
 
-// check refuses a pool that cannot be as it is listed.
+// check refuses a pool that cannot be as it is.
 func (p *Provider) check(o pool) error {
 	if o.id == "" || o.name == "" {
 		return p.implausible("a worker pool has no id or name")
@@ -201,16 +201,29 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 		}
 		w.Message = p.session.scrub(w.Message)
 		switch {
+		case !w.claims(of, all), p.former(w, of):
+			// Others' workers may be as they like, and what is left of a former pool of the name may stay for long.
 		case w.ID == "" || w.poolID == "":
-			return nil, p.implausible("a worker has no id or no pool")
+			return nil, p.implausible("a worker of the pool has no id, or none of its pool")
 		case w.poolID == of.id:
 			out = append(out, w.Worker)
-		case w.poolName == of.name:
+		default:
 			return nil, p.implausible("worker %q belongs to pool %q, but by its id to another", w.ID, w.poolName)
 		}
 	}
 	slices.SortFunc(out, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
+}
+
+// claims: by its id or name, the worker is of the pool. Where only that was listed, it is so without either.
+func (w worker) claims(of pool, all bool) bool {
+	return w.poolID == of.id || w.poolName == of.name || !all && w.poolID == "" && w.poolName == ""
+}
+
+// former: the worker is of a pool of the same name that is on its way out.
+func (p *Provider) former(w worker, of pool) bool {
+	known := p.known[w.poolID]
+	return w.poolID != of.id && w.poolID != "" && (w.State == cloud.WorkerDeleting || known != nil && known.leaving)
 }
 
 // parseTaints reads key → "value:Effect"; nil stays nil.

@@ -29,14 +29,58 @@ const (
 // What a person can do about a cloud that is out of reach, or wants to be left alone.
 const (
 	lookAround = " (check the network from the manager to the cloud, any proxy in between, and https://cloud.ibm.com/status)"
+	ownFault   = " (that is the service's own trouble: https://cloud.ibm.com/status)"
 	justWait   = " (it is asked again by itself, less often)"
 )
 
 // groupWords are IBM's when the owner of a key may not see a resource group.
 const groupWords = "resource group could not be found"
 
-// codeNameTaken is the containers API's code for a pool name that exists.
-const codeNameTaken = "E0d39"
+// Codes of the containers API. One status has several subjects, and the code says which is meant.
+const (
+	codeNameTaken = "E0d39" // 409: the name of a pool
+	codeHasZone   = "Ede7d" // 409: the zone is in the pool
+	codeNoCluster = "E0008" // 404
+	codeNoWorker  = "E0011" // 404
+)
+
+// What a 404 may be about. Most codes are not documented, so words count as well.
+const (
+	ofCluster = "cluster"
+	ofPool    = "worker pool"
+	ofWorker  = "worker node"
+)
+
+// subject is what the service did not find, "" where it does not say.
+func subject(w errorBody) string {
+	text := strings.ToLower(w.Description)
+	missing := func(what string) bool { return strings.Contains(text, "specified "+what+" could not be found") }
+	switch {
+	case w.Code == codeNoCluster || missing(ofCluster):
+		return ofCluster
+	case w.Code == codeNoWorker || missing(ofWorker) || missing("worker"):
+		return ofWorker
+	case missing(ofPool):
+		return ofPool
+	}
+	return ""
+}
+
+// absent: the service says that the subject does not exist. That its cluster cannot be found, or something else, does
+// not say it; where it does not name a subject it is taken for the one that was asked for.
+func absent(err error, what string) bool {
+	e, ok := errors.AsType[*cloud.Error](err)
+	if !ok || e.Kind != cloud.NotFound {
+		return false
+	}
+	return e.Subject == "" || e.Subject == what
+}
+
+// hasZone: the pool has the zone that was to be added.
+func hasZone(err error) bool {
+	e, ok := errors.AsType[*cloud.Error](err)
+	return ok && e.Kind == cloud.Conflict && (e.Code == codeHasZone || strings.Contains(e.Message, "already part of the worker pool"))
+}
 
 // errorBody is the body of an error, of the containers API or of IAM.
 type errorBody struct {
@@ -75,7 +119,7 @@ func (s *session) unanswered(op string, err error) error {
 
 // senseless is the error of an answer that is not what was asked for, or cannot be true.
 func (s *session) senseless(op, why string) error {
-	return &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "the cloud does not answer sensibly: " + s.scrub(why) + lookAround}
+	return &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "the cloud does not answer sensibly: " + s.scrub(why)}
 }
 
 // refused is the error of an answer with a status of failure.
@@ -93,13 +137,20 @@ func (s *session) refused(op string, resp *http.Response, body []byte) error {
 		e.RetryAfter = cmp.Or(e.RetryAfter, rateLimitPause)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || strings.Contains(strings.ToLower(w.Description), groupWords):
 		s.denied(e)
-	case !w.known() || status >= 500 || status == http.StatusRequestTimeout:
+	case !w.known():
 		// Not a word of the service about the request: nothing is proven by it.
 		e.Message += lookAround
+	case status >= 500 || status == http.StatusRequestTimeout:
+		e.Message += ownFault
 	case w.ErrorCode != "":
 		s.denied(e)
 	default:
-		e.Kind = meaning(status, w)
+		e.Kind, e.Code = meaning(status, w), w.Code
+	}
+	if e.Kind == cloud.NotFound {
+		if e.Subject = subject(w); e.Subject == ofCluster {
+			e.Message += " (check spec.provider.iks.clusterID, and whether the key may see that cluster: ibmcloud ks cluster get --cluster " + s.cfg.ClusterID + ")"
+		}
 	}
 	return e
 }

@@ -47,6 +47,11 @@ func (p *Provider) owns(o pool) bool {
 	return slices.Contains(p.names[:], o.name) && (o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName || o.deleting && p.known[o.id] != nil)
 }
 
+// couldBeOurs: half of what is known of the pool is that of ours.
+func (p *Provider) couldBeOurs(o pool) bool {
+	return p.known[o.id] != nil || slices.Contains(p.names[:], o.name) || o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName
+}
+
 // unmarked says that a pool is ours by its id alone, and how to mark it again; "" for any other pool. IBM's command for
 // labels replaces all of them, so it has to name the others too.
 func (p *Provider) unmarked(o pool) string {
@@ -87,7 +92,7 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool) (
 		case err == nil:
 			known.absent = time.Time{}
 			all = append(all, found)
-		case !cloud.Is(err, cloud.NotFound):
+		case !absent(err, ofPool):
 			return nil, err
 		default:
 			if known.absent.IsZero() {

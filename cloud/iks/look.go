@@ -26,6 +26,8 @@ type view struct {
 	named  [2]pool
 	pair   poolplan.Pair
 	others []pool
+	// stale are former pools of our names that are on their way out beside the present ones.
+	stale []pool
 	// pool and state are those of the one that is looked at.
 	pool  pool
 	state poolplan.State
@@ -120,9 +122,6 @@ func (p *Provider) whole(ctx context.Context, v *view, listed pool) (pool, error
 		return pool{}, err
 	}
 	whole = whole.completed(listed)
-	if p.owns(whole) && whole.size == nil {
-		return pool{}, p.implausible("worker pool %q has no size", whole.name)
-	}
 	whole.single = true
 	return whole, nil
 }
@@ -135,13 +134,22 @@ func (p *Provider) separate(v *view, all []pool) error {
 		return p.implausible("it lists no worker pool at all")
 	}
 	slices.SortFunc(all, func(a, b pool) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id)) })
+	var unreadable error
 	for _, o := range all {
-		if err := p.check(o); err != nil {
+		if err := p.check(o); err != nil && (o.id == "" || o.name == "") && !p.couldBeOurs(o) {
+			unreadable = err
+			continue
+		} else if err != nil {
 			return err
 		}
 		switch i := slices.Index(p.names[:], o.name); {
 		case i < 0:
 			v.others = append(v.others, o)
+		case v.named[i].id != "" && o.deleting:
+			v.stale = append(v.stale, o)
+		case v.named[i].id != "" && v.named[i].deleting:
+			v.stale = append(v.stale, v.named[i])
+			v.named[i] = o
 		case v.named[i].id != "":
 			return &cloud.Error{
 				Kind: cloud.Conflict, Op: p.op("observing"),
@@ -152,6 +160,9 @@ func (p *Provider) separate(v *view, all []pool) error {
 		}
 	}
 	p.takeRenamed(v)
+	if v.named[0].id == "" && v.named[1].id == "" {
+		return unreadable // it may be ours
+	}
 	return nil
 }
 
@@ -177,7 +188,7 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 	s.Exists, s.Owned, s.ID, s.Flavor, s.Unmarked = true, p.owns(o), o.id, o.flavor, p.unmarked(o)
 	s.Zones, s.Taints, s.Autoscaled = slices.Sorted(maps.Keys(o.zones)), o.taints, o.autoscaled
 	s.Options, s.Options.Networks = o.options, o.zones
-	if o.size != nil {
+	if s.SizeUnknown = o.size == nil; !s.SizeUnknown {
 		s.SizePerZone = *o.size
 	}
 	switch {
@@ -190,6 +201,11 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 	if s.Autoscaled {
 		s.Problems = append(s.Problems, fmt.Sprintf("pool %s is resized by an autoscaler; exclude it from the autoscaler's configuration", o.name))
 	}
+	for _, former := range v.stale {
+		if former.name == o.name {
+			s.Problems = append(s.Problems, fmt.Sprintf("a former pool of the name %s, %s, is still on its way out (%s)", o.name, former.id, p.session.scrub(former.state)))
+		}
+	}
 	return s
 }
 
@@ -197,6 +213,16 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 func (p *Provider) inspect(ctx context.Context, v view, o pool, s *cloud.Pool) (err error) {
 	if s.Workers, err = p.workersOf(ctx, v, o, false); err != nil {
 		return err
+	}
+	if o.size == nil { // nothing is resized by it, but what is there counts
+		byZone := map[string]int{}
+		for _, w := range s.Workers {
+			if w.State != cloud.WorkerDeleting {
+				byZone[w.Zone]++
+				s.SizePerZone = max(s.SizePerZone, byZone[w.Zone])
+			}
+		}
+		s.Problems = append(s.Problems, fmt.Sprintf("the cloud does not say the size of pool %s", o.name))
 	}
 	for _, w := range s.Workers {
 		if w.State == cloud.WorkerFailed || w.State == cloud.WorkerUnhealthy {
@@ -337,9 +363,11 @@ func (p *Provider) confirmNone(ctx context.Context, v view) (string, error) {
 		var got containerv2.GetWorkerPoolResponse
 		err := p.get(ctx, "asking for", to(v.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, name), &got)
 		switch {
-		case cloud.Is(err, cloud.NotFound) || cloud.Is(err, cloud.InvalidInput):
+		case absent(err, ofPool) || cloud.Is(err, cloud.InvalidInput):
 		case err != nil:
 			return "", err
+		case got.ID == "" || got.PoolName == "":
+			return "", p.implausible("asked for pool %q, the answer has no id or name", name)
 		case got.PoolName == name && got.ActualState != "deleted" && got.DesiredState != "deleted":
 			return fmt.Sprintf("the cloud to list pool %s, which still exists", name), nil
 		}

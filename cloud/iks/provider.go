@@ -137,7 +137,7 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 	}
 	switch cloud.KindOf(err) {
 	case cloud.NotFound:
-		if slices.Contains([]poolplan.Kind{poolplan.Remove, poolplan.Replace, poolplan.RemoveZone, poolplan.DeletePool}, step.Kind) {
+		if takesAway(step, err) {
 			memory.Note(step, p.cfg.Now())
 			return p.gone(step, err)
 		}
@@ -147,10 +147,25 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 			return cloud.Progress{WaitingFor: fmt.Sprintf("the cloud to list the pool, as it is not known to have been made (%v)", err)}, nil
 		}
 	case cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict:
+		if step.Kind == poolplan.AddZone && hasZone(err) { // an earlier answer was lost
+			memory.Note(step, p.cfg.Now())
+			return cloud.Progress{WaitingFor: fmt.Sprintf("the cloud to list zone %s, which it says is in the pool", step.Zone)}, nil
+		}
 		memory.Refused(step, err, p.cfg.Now())
 	case cloud.Unsupported, cloud.Unauthorized, cloud.RateLimited, cloud.Unexpected:
 	}
 	return cloud.Progress{}, err
+}
+
+// takesAway: the step takes away what the cloud did not find.
+func takesAway(step poolplan.Step, err error) bool {
+	switch step.Kind {
+	case poolplan.Remove, poolplan.Replace:
+		return absent(err, ofWorker)
+	case poolplan.RemoveZone, poolplan.DeletePool:
+		return absent(err, ofPool)
+	}
+	return false
 }
 
 // gone: the cloud did not find what step was to take away. It lists that a while longer; when it still does by the next

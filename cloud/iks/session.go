@@ -177,7 +177,7 @@ func decode(body []byte, out any) error {
 	case len(body) == 0:
 		return errors.New("the answer is empty")
 	case !json.Valid(body):
-		return errors.New("the answer is not (complete) JSON")
+		return errors.New("the answer is not (complete) JSON" + lookAround)
 	case out == nil:
 		return nil
 	case string(body) == "null":

@@ -175,7 +175,11 @@ func Tainted(have, want []cloud.Taint) bool {
 func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 	var wait string
 	var problem error
-	for _, rule := range []func(State, cloud.PoolSpec, []string) []Step{retire, replace, dropZone, resize, addZone} {
+	rules := []func(State, cloud.PoolSpec, []string) []Step{retire, replace, dropZone, resize, addZone}
+	if s.SizeUnknown {
+		rules = rules[:2] // which do not depend on it
+	}
+	for _, rule := range rules {
 		for _, step := range rule(s, want, zones) {
 			why, err := s.heldUp(step, want)
 			if why == "" {
@@ -183,6 +187,12 @@ func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 			}
 			wait, problem = cmp.Or(wait, why), cmp.Or(problem, err)
 		}
+	}
+	if s.SizeUnknown {
+		problem = cmp.Or[error](problem, &cloud.Error{
+			Kind: cloud.Unavailable, Op: fmt.Sprintf("observing pool %q", s.Name),
+			Message: "the cloud does not say the pool's size, so nothing is resized: a size that is missing is not 0",
+		})
 	}
 	if problem != nil {
 		return Step{}, problem

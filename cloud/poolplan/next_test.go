@@ -550,3 +550,20 @@ func requireReduced(t *rapid.T, growing, former poolplan.State, w cloud.PoolSpec
 	require.True(t, step.Kind != poolplan.DeletePool || len(former.Workers) == 0)
 	require.True(t, step.Kind != poolplan.Remove || slices.Contains(slices.Concat(w.Retire, w.Replace), step.Worker))
 }
+
+// One pool that does not go is no reason to keep, and pay for, the other.
+func TestEachOfTwoPoolsIsDeleted(t *testing.T) {
+	stuck, other := whole(1, "a"), whole(1, "a")
+	stuck.Deleting, stuck.Name, stuck.Says = true, "rr-b", "delete_failed"
+	step, err := poolplan.Pair{other, stuck}.NextDelete()
+	require.NoError(t, err)
+	require.Equal(t, poolplan.DeletePool, step.Kind)
+	require.Equal(t, other.Name, step.Pool)
+	step, err = poolplan.Pair{{Pool: cloud.Pool{Name: "rr"}, Now: other.Now}, stuck}.NextDelete()
+	require.NoError(t, err)
+	require.False(t, step.Progress.Done)
+	require.Contains(t, step.Progress.WaitingFor, "rr-b: delete_failed")
+	stuck.Unmarked, stuck.Owned, stuck.Deleting = "put the label back", false, false
+	_, err = poolplan.Pair{{Pool: cloud.Pool{Name: "rr"}, Now: other.Now}, stuck}.NextDelete()
+	require.ErrorContains(t, err, "put the label back")
+}

@@ -284,18 +284,21 @@ func further(former State, want cloud.PoolSpec) int {
 	return max(lasting, want.SizePerZone-most)
 }
 
-// NextDelete gives the one next change towards there being neither pool. What holds up one is no reason to keep the other.
+// NextDelete gives the one next change towards there being neither pool. One that cannot go, or has been on its way out
+// for a while, is no reason to keep, and pay for, the other.
 func (p Pair) NextDelete() (Step, error) {
 	step, err := NextDelete(p[0])
 	step = step.of(p[0])
-	if second := p[1]; second.Owned || !second.Exists || second.Unmarked != "" {
-		first, failed := NextDelete(second)
-		if failed == nil && first.Progress.Done || err == nil && step.Kind != None && (failed != nil || first.Kind == None) {
-			return step, err
-		}
-		return first.of(second), failed
+	second := p[1]
+	if second.Exists && !second.Owned && second.Unmarked == "" {
+		return step, err
 	}
-	return step, err
+	first, failed := NextDelete(second)
+	stuck := failed != nil || second.Deleting && second.pauseLeft(Step{Kind: DeletePool}, FailurePause) == 0
+	if failed == nil && first.Progress.Done || err == nil && step.Kind != None && stuck {
+		return step, err
+	}
+	return first.of(second), failed
 }
 
 // of says whose step it is.

@@ -36,6 +36,8 @@ type State struct {
 	Says string
 	// Fingerprint is that of the flavor and options which it was ordered with, "" where that is unknown.
 	Fingerprint string
+	// SizeUnknown: the cloud does not say the pool's size. What depends on it is refused.
+	SizeUnknown bool
 	// TaintsUnseen: the cloud has never shown the pool's taints; what is known of them it has acknowledged.
 	TaintsUnseen bool
 	// Memory is what this instance has asked for lately. It only spaces requests

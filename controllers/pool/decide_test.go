@@ -34,7 +34,7 @@ func TestAKeyDoesNotPrintItself(t *testing.T) {
 }
 
 func TestIdentityOfNodes(t *testing.T) {
-	for providerID, want := range map[string]string{"ibm://acc///c1/w1": "c1 w1", "aws:///zone/i-1": " ", "": " ", "ibm://w1": " "} {
+	for providerID, want := range map[string]string{"ibm://acc///c1/w1": "c1 w1", "aws:///zone/i-1": " ", "": " ", "ibm://w1": " ", "ibm:///us-south/0717_x": " ", "ibm://acc///c1/": " ", "ibm://acc//c1/w1": " ", "ibm://acc///c1/w1/x": " "} {
 		require.Equal(t, want, ProviderClusterID(providerID)+" "+workerID(plan.Node{ProviderID: providerID}))
 	}
 	labelled := plan.Node{ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{workerIDLabel: "w2"}}

@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 const (
@@ -105,4 +107,44 @@ func TestNothingIsReleasedUnseen(t *testing.T) {
 	e.cloud.observeErr = nil
 	e.after(10 * time.Minute)
 	require.True(t, e.gone())
+}
+
+// The pool, and a worker, do not go: what the cloud says of it is said, and in the end that it may take a person.
+func TestWhatStaysOnItsWayOutIsSaid(t *testing.T) {
+	e := newEnvironment(t, deletingThePool)
+	e.script = always(steady)
+	words := "worker w9 in zone z1: Deleting (Incorrect account for worker)"
+	e.cloud.pool = cloud.Pool{Exists: true, Owned: true, Name: ourPool, ID: "p1", Workers: []cloud.Worker{
+		{ID: "w9", Zone: "z1", State: cloud.WorkerDeleting, Message: "Incorrect account for worker"},
+	}}
+	e.settle(2)
+	require.Empty(t, e.degraded())
+	e.after(29 * time.Minute)
+	require.Empty(t, e.degraded())
+	e.after(6 * time.Minute)
+	require.True(t, strings.HasPrefix(e.degraded(), "PoolProblem: ") && strings.Contains(e.degraded(), words), e.degraded())
+
+	for range 20 {
+		e.cloud.deletion = append(e.cloud.deletion, cloud.Progress{WaitingFor: "the pool to be deleted (" + words + ")"})
+	}
+	e.cloud.pool.Workers = nil
+	e.after(10 * time.Minute)
+	e.delete()
+	e.after(10 * time.Minute)
+	require.Empty(t, e.degraded())
+	e.after(40 * time.Minute)
+	e.after(40 * time.Minute)
+	require.True(t, strings.HasPrefix(e.degraded(), "WorkersLate: ") && strings.Contains(e.degraded(), words), e.degraded())
+	require.False(t, e.gone())
+}
+
+// A node that is no worker of the cluster, whatever it registers with, does not cut the manager off from the cloud.
+func TestANodeOfAnotherKindJoins(t *testing.T) {
+	for _, id := range []string{"ibm:///us-south/0717_instance", "ibm://acc///other/w", "ibm://x", "ibm:///a/b/c/d/e"} {
+		inCloud(t, func(o *cloudEnvironment) {
+			o.model.Join(plan.Node{Name: "10.0.0.77", Zone: "z1", Ready: true, Created: time.Now(), ReadyChanged: time.Now(), Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.77")}, ProviderID: id})
+			o.pass(10 * time.Minute)
+			require.True(t, o.is("Ready True Steady", "ProviderReady True PoolReady", "Degraded False AsExpected"), "%s: %v", id, o.object().Status.Conditions)
+		})
+	}
 }

@@ -215,7 +215,7 @@ var outages = map[string]loss{
 		iksserver.Fault{Path: "^/identity/", Hang: true}, iksserver.Fault{Path: "^/v", ExpireToken: true}),
 	"everything is said to be forbidden": gone("CloudUnauthorized", "the API key must be valid and have the Operator or Administrator role",
 		iksserver.Fault{Status: http.StatusForbidden, Body: `{"code":"A0656","description":"not allowed"}`}),
-	"the lists are empty": gone("CloudUnavailable", lookAtTheNetwork,
+	"the lists are empty": gone("CloudUnavailable", "the cloud does not answer sensibly",
 		iksserver.Fault{Method: "GET", Path: "getWorker", Status: http.StatusOK, Body: "[]"}),
 }
 

@@ -60,7 +60,8 @@ func poolProblem(pool cloud.Pool) *plan.Problem {
 			"choose another spec.provider.iks.poolName, or remove that pool", pool.Name)
 	case pool.Autoscaled:
 		return plan.Problemf(ReasonPoolAutoscaled, "worker pool %q is resized by the cluster autoscaler as well: "+
-			"disable it for this pool in ConfigMap kube-system/iks-ca-configmap", pool.Name)
+			"disable it for this pool in ConfigMap kube-system/iks-ca-configmap; where that is gone, as the add-on was removed before, reinstall the add-on "+
+			"(ibmcloud ks cluster addon enable cluster-autoscaler), disable the pool there, and only then remove the add-on", pool.Name)
 	case len(pool.Problems) > 0:
 		return plan.Problemf(ReasonPoolProblem, "%s", few(pool.Problems))
 	}

@@ -181,10 +181,15 @@ func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *
 	return r.clusterID, nil
 }
 
-// crossCheck compares the cluster id with the one in the nodes' providerIDs.
+// crossCheck compares the cluster id with the one in the nodes' providerIDs. Where some have it the others are wrong, not
+// the id: a kubelet registers with whatever providerID it is given.
 func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
+	of := func(n plan.Node) string { return ProviderClusterID(n.ProviderID) }
+	if slices.ContainsFunc(nodes, func(n plan.Node) bool { return of(n) == clusterID }) {
+		return nil
+	}
 	for _, node := range nodes {
-		if found := ProviderClusterID(node.ProviderID); found != "" && found != clusterID {
+		if found := of(node); found != "" {
 			return plan.Problemf(ReasonClusterIDMismatch, "the cluster ID is %q, but the providerID of node %s says %q: "+
 				"correct spec.provider.iks.clusterID", clusterID, node.Name, found)
 		}
@@ -319,14 +324,16 @@ func ProviderClusterID(providerID string) string {
 	return cluster
 }
 
-// splitProviderID takes a providerID of the form ibm://account///cluster/worker apart.
+// providerIDForm is that of IKS. Others have IDs that begin in the same way, as karpenter's ibm:///region/instance.
+var providerIDForm = regexp.MustCompile(`^ibm://[^/]*///([A-Za-z0-9][A-Za-z0-9_-]{0,63})/([A-Za-z0-9][A-Za-z0-9._-]{0,127})$`)
+
+// splitProviderID takes a providerID of the form ibm://account///cluster/worker apart. Any other says nothing.
 func splitProviderID(providerID string) (cluster, worker string) {
-	rest, ok := strings.CutPrefix(providerID, providerIDScheme)
-	parts := strings.Split(rest, "/")
-	if !ok || len(parts) < 3 {
+	parts := providerIDForm.FindStringSubmatch(providerID)
+	if parts == nil {
 		return "", ""
 	}
-	return parts[len(parts)-2], parts[len(parts)-1]
+	return parts[1], parts[2]
 }
 
 // poolOf is the pool as far as steps depend on it; nil when it is unknown. A worker's node is the one that

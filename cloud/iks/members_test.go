@@ -1,0 +1,177 @@
+package iks_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/test/iksserver"
+	"github.com/rrpool/rrpool/test/providertest"
+)
+
+// also adds members to a list.
+func also(members ...string) func([]byte) []byte {
+	return func(body []byte) []byte {
+		var all []json.RawMessage
+		_ = json.Unmarshal(body, &all) // the server's own answer
+		for _, m := range members {
+			all = append(all, json.RawMessage(m))
+		}
+		body, _ = json.Marshal(all)
+		return body
+	}
+}
+
+// leftover is a worker of a former pool of our name, in the words of either generation.
+const leftover = `{"id":"kube-old","poolID":"old","poolid":"old","poolName":"` + providertest.PoolName + `","state":"deleting","location":"z",
+	"lifecycle":{"actualState":"deleting","desiredState":"deleted","message":"Incorrect account for worker"}}`
+
+// What is not ours may be as it likes: one bad member of a listing stops nothing.
+func TestMembersOfOthersStopNothing(t *testing.T) {
+	for _, generation := range both {
+		for name, fault := range map[string]iksserver.Fault{
+			"what is left of a former pool's workers": rewrite(workerList, 0, also(leftover)),
+			"workers without an id or a pool":         {Method: "GET", Path: workerList, Query: "showDeleted=false$", Spoil: also(`{"poolID":"x","poolid":"x","poolName":"x"}`, `{"id":"alone"}`)},
+			"a pool without an id or a name":          rewrite(poolList, 0, also(`{"id":"x"}`, `{"poolName":"y","name":"y"}`)),
+			"a former pool of the name on its way out": rewrite(poolList, 0, also(`{"id":"old","poolName":"`+providertest.PoolName+`","name":"`+providertest.PoolName+
+				`","state":"deleting","lifecycle":{"actualState":"deleting","desiredState":"deleted"}}`)),
+		} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w, p := settled(t, generation, spec(2))
+				w.Server.Inject(fault)
+				want := spec(1)
+				for _, z := range zones(generation) {
+					for _, o := range w.Workers() {
+						if o.Zone == z {
+							want.Retire = append(want.Retire, o.ID)
+							break
+						}
+					}
+				}
+				for range 3 {
+					ensure(t, p, want)
+					w.Advance(3 * time.Minute)
+				}
+				want.Retire = nil
+				settle(t, w, p, want)
+				require.Len(t, w.Workers(), 3)
+				w.ClearFaults()
+				for range 2 {
+					_, err := deletion(t, p)
+					require.NoError(t, err)
+				}
+				require.Zero(t, w.Pools())
+			})
+		}
+	}
+}
+
+// A worker that is listed as ours, and by its id is another pool's, is no member that can be ignored.
+func TestAWorkerOfOurNameIsNotIgnored(t *testing.T) {
+	for _, generation := range both {
+		w, p := settled(t, generation, spec(2))
+		w.Server.Inject(rewrite(workerList, 0, also(`{"id":"kube-other","poolID":"old","poolid":"old","poolName":"`+providertest.PoolName+`","state":"normal","lifecycle":{"actualState":"deployed"}}`)))
+		err := unseen(t, p, cloud.Unavailable)
+		require.NotContains(t, err.Error(), "check the network", "an answer came")
+	}
+}
+
+// A size that is missing is not 0: the pool is not resized by it, but what is dead is replaced, and it can be deleted.
+func TestAPoolWithoutASize(t *testing.T) {
+	for _, generation := range both {
+		w, p := settled(t, generation, spec(2))
+		w.Server.Inject(rewrite(poolList+"|"+singlePool, 0, without("workerCount", "sizePerZone")))
+		got := observe(t, p)
+		require.Equal(t, 2, got.SizePerZone, "as many as there are")
+		require.Contains(t, got.Problems[0], "does not say the size")
+		err := refused(t, p, spec(3), cloud.Unavailable)
+		require.ErrorContains(t, err, "a size that is missing is not 0")
+		want := spec(3)
+		want.Replace = []string{w.Workers()[0].ID}
+		require.Contains(t, ensure(t, p, want).Did, "replaced worker")
+		progress, err := deletion(t, p)
+		require.NoError(t, err)
+		require.Equal(t, "deleted the pool", progress.Did)
+		require.Zero(t, w.Pools())
+	}
+}
+
+// TestAPoolThatStaysOnItsWayOut: what the cloud says of it, and of its workers, is said.
+func TestAPoolThatStaysOnItsWayOut(t *testing.T) {
+	for _, generation := range both {
+		w, p := settled(t, generation, spec(1))
+		observe(t, p)
+		w.Server.Inject(rewrite(poolList+"|"+singlePool, 0, edited(func(pool map[string]any) {
+			if pool["poolName"] == providertest.PoolName || pool["name"] == providertest.PoolName {
+				pool["state"], pool["labels"] = "delete_failed", map[string]string{}
+				pool["lifecycle"] = map[string]any{"actualState": "delete_failed", "desiredState": "deleted"}
+			}
+		})))
+		w.Server.Inject(rewrite(workerList, 0, edited(func(o map[string]any) {
+			o["state"], o["errorMessage"] = "deleting", "Incorrect account for worker"
+			o["lifecycle"] = map[string]any{"actualState": "deleting", "desiredState": "deleted", "message": "Incorrect account for worker"}
+		})))
+		got := observe(t, p)
+		require.Contains(t, got.Leaving, "Incorrect account for worker")
+		progress, err := deletion(t, p)
+		require.NoError(t, err)
+		require.False(t, progress.Done)
+		require.Contains(t, progress.WaitingFor, "delete_failed")
+		require.Contains(t, progress.WaitingFor, "Incorrect account for worker")
+		require.Contains(t, ensure(t, p, spec(1)).WaitingFor, "Incorrect account for worker")
+	}
+}
+
+const noCluster = `{"code":"E0008","type":"Provisioning","description":"The specified cluster could not be found."}`
+
+// That the cluster cannot be found says nothing about its pools and workers.
+func TestTheClusterThatIsNotFoundIsNotThePool(t *testing.T) {
+	for _, generation := range both {
+		w, p := settled(t, generation, spec(1))
+		want := spec(1)
+		want.Replace = []string{w.Workers()[0].ID}
+		mutations := w.Mutations()
+		w.Server.Inject(iksserver.Fault{Path: "replaceWorker$", Status: http.StatusNotFound, Body: noCluster})
+		w.Server.Inject(iksserver.Fault{Method: http.MethodDelete, Status: http.StatusNotFound, Body: noCluster})
+		for range 2 {
+			require.ErrorContains(t, refused(t, p, want, cloud.NotFound), "spec.provider.iks.clusterID")
+			_, err := deletion(t, p)
+			require.True(t, cloud.Is(err, cloud.NotFound), "%v", err)
+			require.NotContains(t, err.Error(), "gone")
+			w.Advance(3 * time.Minute)
+		}
+		require.Greater(t, w.Mutations(), mutations)
+		w.ClearFaults()
+
+		// Neither is a pool that the listing lacks taken for gone.
+		fresh := newWorld(t, generation)
+		fresh.Server.Inject(iksserver.Fault{Method: http.MethodGet, Path: singlePool, Status: http.StatusNotFound, Body: noCluster})
+		progress, err := deletion(t, fresh.provider(t, nil))
+		require.True(t, cloud.Is(err, cloud.NotFound), "%+v %v", progress, err)
+		_ = refused(t, fresh.provider(t, nil), spec(1), cloud.NotFound)
+		require.Zero(t, fresh.Mutations())
+	}
+}
+
+// The answer to the order of a zone is lost, and lists are behind: what the repeat is told is that there is nothing to do.
+func TestAZoneThatThePoolHasIsNoConflict(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		ensure(t, p, spec(1))
+		ensure(t, p, spec(1))
+		w.Server.Inject(iksserver.Fault{Method: http.MethodPost, Path: "Zone$|zones$", Status: http.StatusConflict, Times: 1,
+			Body: `{"code":"Ede7d","type":"BadRequest","description":"The zone is already part of the worker pool."}`})
+		got := ensure(t, p, spec(1))
+		require.Contains(t, got.WaitingFor, "the cloud to list zone")
+		settle(t, w, p, spec(1))
+
+		w.Server.Inject(iksserver.Fault{Method: http.MethodPost, Path: "esize", Status: http.StatusConflict, Body: `{"code":"E1111","description":"Resizing is unavailable."}`})
+		w.Server.Inject(iksserver.Fault{Method: http.MethodPatch, Status: http.StatusConflict, Body: `{"code":"E1111","description":"Resizing is unavailable."}`})
+		require.ErrorContains(t, refused(t, p, spec(2), cloud.Conflict), "Resizing is unavailable.", "of a code that is not known the status and the words count")
+	}
+}
