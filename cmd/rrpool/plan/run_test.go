@@ -539,7 +539,8 @@ func TestARealApiserver(t *testing.T) {
 	require.Contains(t, got.Out, "Next: rrpool migrate")
 	a.Grant(role, rights...)
 	got = a.Eventually(asked, func(a cli.Answer) bool { return a.Code == 2 && strings.Contains(a.Out, "runs no pods") })
-	require.Contains(t, got.Out, "√ No packet between pods is lost.")
+	require.Contains(t, got.Out, "Whether calico-node runs BIRD is not known: no pod of calico-node is seen")
+	require.Contains(t, got.Out, "\nNo packet between pods is lost by these steps.", "no √ about what was not seen")
 	require.Contains(t, got.Out, "has no RouteReflectorPool")
 
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}

@@ -271,8 +271,11 @@ func (p *Plan) outcome(say func(colour, text string)) {
 	}
 }
 
-// sure: the manager can take these steps, and nothing about them is assumed.
-func (p *Plan) sure() bool { return p.Assumes == "" && p.First == "" }
+// sure reports whether the manager can take these steps, and all that they rest on was seen.
+func (p *Plan) sure() bool {
+	return p.Assumes == "" && p.First == "" && p.in.Cluster.BGPUnknown == "" &&
+		!slices.ContainsFunc(p.in.Cluster.Routes.Pools, func(of plan.PoolRoutes) bool { return of.Unknown != "" })
+}
 
 // losses are the packets that the steps lose.
 func (p *Plan) losses(say func(colour, text string)) {
