@@ -229,6 +229,8 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Actio
 		return a.disableMesh(ctx, act)
 	case plan.RestoreMesh:
 		return a.restoreMesh(ctx)
+	case plan.NoteMesh:
+		return a.noteMesh(ctx, act)
 	case plan.ForgetMesh:
 		return a.forgetMesh(ctx)
 	case plan.RefreshStatus:

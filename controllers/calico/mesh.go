@@ -302,6 +302,18 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.cfg.Now())))
 }
 
+// noteMesh keeps how the mesh is to come back where it is off and our note was removed. An object that we made did not
+// exist before.
+func (a *Adapter) noteMesh(ctx context.Context, act plan.NoteMesh) (bool, error) {
+	o, err := a.liveConfig(ctx)
+	if err != nil || o == nil || o.before != nil || meshIn(o.typed.Spec).on() {
+		return false, err
+	}
+	disable := plan.DisableMesh{Saved: act.Saved, SavedAbsent: isOurs(o.typed)}
+	text, err := keep(disable, savedMesh{Password: a.peerPassword()}, nil)
+	return a.updateConfig(ctx, o, err, o.note(beforeAnnotation, text))
+}
+
 // peerPassword is the one of our BGPPeers, in Calico's own words, nil where they have none. They took it over from
 // the mesh: without it the sessions of a mesh whose note is lost would come back unprotected.
 func (a *Adapter) peerPassword() *apiv3.BGPPassword {

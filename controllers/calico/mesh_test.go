@@ -217,6 +217,25 @@ func TestAMeshWhoseNoteIsLostIsSwitchedOnWithThePasswordOfOurBGPPeers(t *testing
 	require.Equal(t, before.Password, seen.Mesh.Password)
 }
 
+// The note that is lost is written again while the mesh is off, in Calico's own words, and never over one that is there.
+func TestALostNoteIsWrittenAgain(t *testing.T) {
+	b := newBench(t)
+	b.giveConfig(withPassword)
+	b.run()
+	before := b.observe().BGP.Mesh
+	note := plan.NoteMesh{Saved: plan.Mesh{Enabled: ptr.To(true), Password: before.Password}}
+	b.apply(note, false) // the mesh is on
+	b.apply(plan.PutPeer{Peer: plan.Peer{Name: "rrpool-clients", NodeSelector: "all()", PeerSelector: "all()", Password: before.Password}}, true)
+	b.apply(plan.DisableMesh{Saved: before}, true)
+	b.apply(note, false) // the note is there
+	b.editConfig(func(o *apiv3.BGPConfiguration) { delete(o.Annotations, beforeAnnotation) })
+	b.apply(note, true)
+	require.Equal(t, note.Saved, *b.observe().BGP.Saved)
+	require.False(t, b.observe().BGP.MeshOn())
+	b.apply(plan.RestoreMesh{}, true)
+	require.Equal(t, before.Password, b.observe().BGP.Mesh.Password)
+}
+
 func TestAConcurrentEditIsAConflict(t *testing.T) {
 	b := newBench(t)
 	b.giveConfig(withPassword)

@@ -37,6 +37,9 @@ type DisableMesh struct {
 // RestoreMesh puts the mesh back as it was saved, or switches it on where nothing was saved, and notes the time.
 type RestoreMesh struct{}
 
+// NoteMesh keeps on a BGPConfiguration without our note that the mesh, which is off, is to come back like this.
+type NoteMesh struct{ Saved Mesh }
+
 // ForgetMesh removes what we kept on the BGPConfiguration, and the object
 // itself where we created it and nothing was added to it since.
 type ForgetMesh struct{}
@@ -140,6 +143,7 @@ func (a PutFilter) String() string     { return fmt.Sprintf("write BGPFilter %s"
 func (a PutIPPool) String() string     { return fmt.Sprintf("write IPPool %s for %s", a.Name, a.CIDR) }
 func (DisableMesh) String() string     { return "switch the node-to-node mesh off" }
 func (RestoreMesh) String() string     { return "switch the node-to-node mesh on" }
+func (NoteMesh) String() string        { return "note on the BGPConfiguration how the mesh is to come back" }
 func (ForgetMesh) String() string      { return "remove what was kept on the BGPConfiguration" }
 func (a RefreshStatus) String() string { return fmt.Sprintf("ask node %s for a new status", a.Node) }
 

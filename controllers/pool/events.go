@@ -49,6 +49,8 @@ func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 		e.reason = "MeshDisabled"
 	case plan.RestoreMesh:
 		e.reason = "MeshRestored"
+	case plan.NoteMesh:
+		e.reason = "MeshNoted"
 	case plan.ForgetMesh:
 		e.reason = "MeshForgotten"
 	case plan.CordonNode:

@@ -2,6 +2,8 @@ package modelcheck
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -86,6 +88,9 @@ func (m *model) reconcile(s *state, actions int) {
 	m.watch(s, st)
 	for _, a := range st.Actions[:min(actions, len(st.Actions))] {
 		if ask, ok := a.(plan.RefreshStatus); ok {
+			if awaited := func(what string) bool { return strings.HasSuffix(what, "report from "+ask.Node) }; !slices.ContainsFunc(st.WaitingFor, awaited) {
+				continue // at rest, every 15 minutes: that would have no end where there are no minutes
+			}
 			m.clear(s, m.indexOf(ask.Node))
 		}
 		m.edit(s, fmt.Sprintf("%T%s", a, text(a)), func(c *cluster) { m.apply(c, a) })

@@ -111,6 +111,8 @@ var exceptions = map[string]string{
 	"peeringGate":   "the model has one cluster; a test of the rollout shows each of its cases",
 	"deleteEmptied": "deletes a pool without workers, when nothing else is left",
 	"awaitMesh":     "writes nothing, and the explorer begins with the mesh: rollout's TestAMeshThatWasOffBeforeStaysOff",
+	"awaitRoutes":   "writes nothing",
+	"noteMesh":      "writes an annotation that changes no session: rollout's TestALostNoteIsWrittenAgain",
 	"relabel":       "the explorer changes no label: rollout's TestAChangeOfAnyFieldOfTheSpecLosesNothing",
 	"demote":        "its gate is meshGate",
 	"reselect":      "the explorer changes no label: rollout's TestAChangeOfAnyFieldOfTheSpecLosesNothing",

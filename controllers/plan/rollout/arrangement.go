@@ -183,13 +183,13 @@ func (v *view) goal() *simulate.Network {
 	return v.arrangement.then
 }
 
-// depthAmong is how many of these reflectors keep any two of some Ready clients in touch, counted up to most.
+// depthAmong is how many of these reflectors keep any two of some clients in touch, counted up to most.
 func (v *view) depthAmong(serving []plan.Node, most int, among func(plan.Node) bool) int {
 	clients, reflectors := map[string]bool{}, map[string]bool{}
 	for _, n := range serving {
 		reflectors[n.Name] = true
 	}
-	for _, n := range v.clients {
+	for _, n := range v.relying(2) {
 		clients[n.Name] = among(n)
 	}
 	net := v.arrangement.is.Network(func(name string) bool { return clients[name] || reflectors[name] })

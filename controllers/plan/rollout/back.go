@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -15,24 +16,61 @@ func (v *view) ours() bool {
 	return len(v.current) > 0 || v.BGP.Saved != nil || v.hasPeers()
 }
 
-// restoreMesh switches the mesh on as it was before. Where it was switched on by others meanwhile, what differs is
-// put back as long as the reflectors still serve, because a changed password restarts mesh sessions.
+// restoreMesh switches the mesh on as it was before. Where it was switched on, or changed, by others meanwhile, what
+// differs is put back before the reflectors go: a changed password restarts mesh sessions, and they carry the routes then.
 func restoreMesh(v *view) *Step {
 	if !v.ours() {
 		return nil
 	}
 	s := do("RestoreMesh", "the mesh must be up before the route reflectors go", plan.RestoreMesh{})
-	if !v.BGP.MeshOn() {
+	switch {
+	case !v.BGP.MeshOn():
 		return s
-	}
-	saved := v.BGP.Saved
-	if saved == nil || !v.BGP.Restored.IsZero() {
+	case v.BGP.Saved == nil:
 		return nil
-	}
-	if ptr.Equal(saved.Password, v.BGP.Mesh.Password) || v.nowGate(v.current).open() {
+	case v.differs() == "" && !v.BGP.Restored.IsZero():
+		return nil
+	case v.differs() == "":
 		return s
 	}
-	return nil
+	alive := filter(v.current, func(n plan.Node) bool { return usable(n) || v.hasSession(n) })
+	if len(alive) == 0 || v.servingFor(alive, 1) == 0 {
+		return nil // no reflector can carry the routes: see forgetMesh
+	}
+	s.Reason = "the mesh was switched on or changed by others, and gets back what it had before: " + v.differs()
+	g := v.nowGate(alive)
+	if left := v.BGP.Restored.Add(steadyTime).Sub(v.now); left > 0 {
+		g.wait("%s to have passed since rrpool switched it on: others have changed it since", steadyTime)
+		g.in(left)
+	}
+	if !g.open() {
+		return g.step(s.Name, s.Reason+"; the route reflectors must carry every node while its sessions restart")
+	}
+	return s
+}
+
+// differs names what the sessions of the mesh lack of how it was before, "" for nothing.
+func (v *view) differs() string {
+	saved, mesh := v.BGP.Saved, v.BGP.Mesh
+	if saved == nil {
+		return ""
+	}
+	var out []string
+	switch was := saved.Password; {
+	case ptr.Equal(was, mesh.Password):
+	case was == nil:
+		out = append(out, "no nodeMeshPassword")
+	default:
+		out = append(out, fmt.Sprintf("nodeMeshPassword of Secret %s, key %s", was.Name, was.Key))
+	}
+	switch was := saved.MaxRestartTime; {
+	case ptr.Equal(was, mesh.MaxRestartTime):
+	case was == nil:
+		out = append(out, "no nodeMeshMaxRestartTime")
+	default:
+		out = append(out, fmt.Sprintf("nodeMeshMaxRestartTime %s", *was))
+	}
+	return strings.Join(out, ", ")
 }
 
 // reselect lets BGPPeers of in-place reflectors select by the label that spec.bgp.nodeLabel names now. The former one
@@ -93,10 +131,17 @@ func deletePeers(v *view) *Step {
 	return s.ifAny()
 }
 
-// forgetMesh leaves the BGPConfiguration exactly as it was found.
+// forgetMesh leaves the BGPConfiguration exactly as it was found. Where others have changed the mesh, and no reflector was
+// there to carry the routes while that is put back, it says so and keeps the note.
 func forgetMesh(v *view) *Step {
 	if v.BGP.Saved == nil && v.BGP.Restored.IsZero() {
 		return nil
+	}
+	if differs := v.differs(); differs != "" && v.BGP.MeshOn() {
+		g := &gate{}
+		g.wait("the default BGPConfiguration to have %s, as before rrpool", differs)
+		return g.step("ForgetMesh", "others have changed the mesh, and to change it back restarts its sessions, which no route reflector would bridge: "+
+			"do that, or remove the annotation rrpool.io/mesh-before if the mesh is to stay as it is")
 	}
 	return do("ForgetMesh", "the mesh is as it was before", plan.ForgetMesh{})
 }

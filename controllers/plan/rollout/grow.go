@@ -10,8 +10,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// starting: no node reflects yet, and we have switched nothing off.
-func (v *view) starting() bool { return len(v.current) == 0 && v.BGP.Saved == nil }
+// starting: no node reflects yet, and none has relied on it.
+func (v *view) starting() bool {
+	return len(v.current) == 0 && v.BGP.Saved == nil && (v.BGP.MeshOn() || !v.relied())
+}
 
 // ready: every wanted node is there and Ready, in its role or not.
 func (v *view) ready() bool {

@@ -1,9 +1,12 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -17,7 +20,7 @@ const lastOneAfter = 5 * time.Second
 // safetyNet switches the mesh on when too few reflectors serve, or none serves a node. It only ever
 // adds sessions. Once none serves it does not wait, but for one that has just come back.
 func safetyNet(v *view) *Step {
-	if v.BGP.MeshOn() || !v.relied() || len(v.clients) < 2 && v.d.Dedicated {
+	if v.BGP.MeshOn() || !v.relied() || len(v.clients)+len(v.unready) < 2 && v.d.Dedicated {
 		return nil
 	}
 	least, reflectors := v.leastServing(), v.carrying()
@@ -92,10 +95,23 @@ func (v *view) patience(serving, least int) time.Duration {
 	return since.Add(left).Sub(v.now)
 }
 
-// relied reports whether the mesh is off by our doing: the note on the
-// BGPConfiguration says so, or should it be lost, reflectors and a BGPPeer of ours.
-func (v *view) relied() bool {
-	return v.BGP.Saved != nil || len(v.current) > 0 && v.hasPeers()
+// relied reports whether the mesh is off by our doing: the note on the BGPConfiguration says so, or should it be lost, a
+// BGPPeer of ours. These are written under the mesh only, and are left when the reflectors are gone as well.
+func (v *view) relied() bool { return v.BGP.Saved != nil || v.hasPeers() }
+
+// noteMesh writes the note again by which the mesh comes back as it was. What it said is lost; our BGPPeers have taken
+// over the password and times.
+func noteMesh(v *view) *Step {
+	if v.BGP.MeshOn() || v.BGP.Saved != nil || !v.relied() {
+		return nil
+	}
+	saved := plan.Mesh{Enabled: ptr.To(true)}
+	for _, p := range v.Peers {
+		if p.Owned {
+			saved.Password, saved.MaxRestartTime = cmp.Or(saved.Password, p.Password), cmp.Or(saved.MaxRestartTime, p.MaxRestartTime)
+		}
+	}
+	return do("NoteMesh", "the note on the BGPConfiguration of how the mesh was is gone: it says now what the BGPPeers of rrpool have", plan.NoteMesh{Saved: saved})
 }
 
 // leastServing is the smallest number of reflectors that may serve. While the

@@ -16,8 +16,8 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, connect, undoCordon, unsupportedCluster, awaitMesh, strayLabels, relabel, healRoles, putInRacks, writePeers, clearPaths, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
-		narrow, deleteStrayPeers, clearRacks, substitute, awaitReports, awaitNodes, deleteEmptied,
+		safetyNet, connect, undoCordon, unsupportedCluster, awaitMesh, noteMesh, strayLabels, relabel, healRoles, putInRacks, writePeers, clearPaths, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
+		narrow, deleteStrayPeers, clearRacks, substitute, awaitReports, awaitNodes, deleteEmptied, awaitRoutes,
 	}
 	meshRules = []rule{
 		safetyNet, connect, restoreMesh, hold, undoCordon, strayLabels, healRoles, reselect, deleteStrayPeerings, demote, deletePeers, clearRacks, forgetMesh, releasePool,
@@ -139,7 +139,7 @@ func (v *view) period(step string) time.Duration {
 	return gatePeriod
 }
 
-// reflector sums up one reflector's sessions with Ready nodes.
+// reflector sums up one reflector's sessions with nodes that are Ready, or known to be alive.
 func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
 	r, seen := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}, &report{}
 	if !v.outlived(n) {
@@ -152,8 +152,8 @@ func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
 	for _, p := range peers {
 		missing := r.Expected - r.Established
 		for i, a := range p.Addresses {
-			if !n.HasFamily(a) {
-				continue
+			if !n.HasFamily(a) && (p.HoldsRole() || !v.common(a)) {
+				continue // a client needs reflectors in each of its address families, also one that they have lost
 			}
 			r.Expected++
 			switch {
@@ -257,12 +257,12 @@ func (v *view) dependantsOf(name string) []*member {
 		class := v.arrangement.now.ClassOf(name)
 		out = filter(v.dependantsOf(""), func(m *member) bool { return m.Name != name && v.arrangement.now.Linked(class, m.class) })
 	case v.arranged():
-		out = v.members(slices.Concat(v.clients, filter(v.current, usable)))
+		out = v.members(slices.Concat(v.relying(1), filter(v.current, usable)))
 		for i := range out {
 			out[i].class = v.arrangement.now.ClassOf(out[i].Name)
 		}
 	default:
-		out = v.members(v.clients)
+		out = v.members(v.relying(1))
 	}
 	v.dependants[name] = out
 	return out

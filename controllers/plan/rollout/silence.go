@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 	// unseenAnswerTime is that where pods cannot be seen: the reporter alone says it, and
 	// has been asked three times.
 	unseenAnswerTime = 35 * time.Second
+	// hungTime is how old a report may get of a reporter that writes changes only, while its pod is Ready.
+	hungTime = 15 * time.Minute
 	// returnTime is how long after its pod has changed a node's report may show no
 	// sessions yet: they take up to 18 s, and the report comes every 10 s or 30 s.
 	returnTime = 45 * time.Second
@@ -117,7 +120,8 @@ func NotRunning(names []string, of int) string {
 
 // stale reports whether the report of a reflector has to be asked for again: it is cleared, or too old. A reporter
 // writes by itself where something has changed, and every period where one address family has no sessions. Else its
-// silence is normal, and the pods show whether it runs; where they cannot be seen, any old report is stale.
+// silence is normal, and the pods show whether it runs, but not whether its reporter hangs; where they cannot be seen,
+// any old report is stale.
 func (v *view) stale(n plan.Node) bool {
 	st, ok := v.Statuses[n.Name]
 	switch {
@@ -130,8 +134,10 @@ func (v *view) stale(n plan.Node) bool {
 	switch {
 	case n.CalicoNode.Failing():
 		return st.Updated.Before(n.CalicoNode.Since) || v.passed(st.Updated, askAfter(n.CalicoNode, st.Updated))
+	case n.CalicoNode.State == plan.CalicoNodeReady && st.Regular && !st.Updated.IsZero():
+		return v.passed(st.Updated, 3*period)
 	case n.CalicoNode.State == plan.CalicoNodeReady:
-		return st.Regular && !st.Updated.IsZero() && v.passed(st.Updated, 3*period)
+		return v.passed(v.reportedAt(st), hungTime)
 	}
 	return v.passed(v.reportedAt(st), max(period, freshFor)+poll)
 }
@@ -169,6 +175,33 @@ func (v *view) refreshStale(s *Step) {
 		return
 	}
 	s.Actions = append(asks, s.Actions...)
+}
+
+// awaitRoutes says what nothing else has seen: by the BGPPeers and roles as they are, two Ready nodes have no route to each other.
+func awaitRoutes(v *view) *Step {
+	if v.BGP.MeshOn() {
+		return nil
+	}
+	up, clients := map[string]bool{}, map[string]bool{}
+	for _, n := range v.current {
+		up[n.Name] = usable(n)
+	}
+	for _, n := range v.clients {
+		up[n.Name], clients[n.Name] = true, true
+	}
+	configured := v.configuration
+	if v.arranged() {
+		configured = func([]plan.Node, []plan.Peer) *simulate.Configuration { return v.arrangement.is }
+	}
+	net := configured(v.Nodes, v.Peers).Network(func(name string) bool { return up[name] })
+	g := &gate{}
+	for _, p := range net.Unreached(func(name string) bool { return clients[name] }) {
+		g.wait("a route from %s to %s", p.From, p.To)
+	}
+	if g.open() {
+		return nil
+	}
+	return g.step("AwaitRoutes", "the mesh is off, and the BGPPeers and route reflectors do not connect all nodes")
 }
 
 // awaitReports is the step of a cluster that is at rest but for reflectors that do not

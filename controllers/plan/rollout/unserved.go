@@ -5,15 +5,20 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// maxAsked bounds how many nodes without sessions are asked for a report of their own.
-const maxAsked = 16
+// maxAsked bounds how many nodes without sessions are asked at a time for a report of their own, askTurn is how long
+// each has where there are more.
+const (
+	maxAsked = 16
+	askTurn  = 30 * time.Second
+)
 
-// unserved is a Ready client that no reflector has a session with, at one of its addresses.
+// unserved is a client that no reflector has a session with, at one of its addresses.
 // Its calico-node pod does not tell why: Calico's readiness probe fails where no session is
 // Established, whether BIRD is dead or its packets get lost. Its own report does.
 type unserved struct {
@@ -22,19 +27,22 @@ type unserved struct {
 	since time.Time
 }
 
-// findUnserved goes by the reports of all reflectors that may be alive: while one is missing, or none answers, nothing is known.
+// findUnserved goes by the reports of the reflectors that may be alive: while there is none, or none answers, nothing is known.
 func (v *view) findUnserved() {
-	reflectors := filter(v.current, usable)
-	unknown := func(n plan.Node) bool { _, ok := v.Statuses[n.Name]; return !ok }
-	if v.d.Timer || len(v.witnesses()) == 0 || slices.ContainsFunc(reflectors, unknown) {
+	unread := func(n plan.Node) bool { _, ok := v.Statuses[n.Name]; return !ok }
+	witnesses := slices.DeleteFunc(v.witnesses(), unread)
+	if v.d.Timer || len(witnesses) == 0 {
 		return
 	}
 	v.unserved = []string{}
-	reports, down := v.seenByReflectors()
-	for _, c := range v.clients {
+	reports, down := v.seenBy(witnesses)
+	all, silent := !slices.ContainsFunc(v.current, func(n plan.Node) bool {
+		return usable(n) && (unread(n) || len(v.Statuses[n.Name].Unread) > 0)
+	}), []unserved{}
+	for _, c := range slices.Concat(v.clients, v.unready) {
 		i := slices.IndexFunc(c.Addresses, func(a netip.Addr) bool {
 			unseen := !slices.ContainsFunc(reports, func(r *report) bool { return r.has(v.numbers[a]) })
-			return unseen && slices.ContainsFunc(reflectors, func(r plan.Node) bool { return r.HasFamily(a) })
+			return unseen && (v.common(a) || slices.ContainsFunc(witnesses, func(r plan.Node) bool { return r.HasFamily(a) }))
 		})
 		if i < 0 {
 			continue
@@ -44,16 +52,31 @@ func (v *view) findUnserved() {
 			since = v.lastWrite() // no reflector is to peer with it, until a repair is rendered
 		}
 		due := latest(since.Add(v.d.NetAfter), c.Created.Add(timerWait), c.ReadyChanged.Add(timerWait))
-		if v.passed(due, 0) {
-			v.judge(unserved{c, c.Addresses[i], since}, due)
+		if !v.passed(due, 0) || !usable(c) && v.passed(due, deadTime) && !v.hasReported(c) {
+			continue // not yet; or dead, as far as can be told
 		}
+		one := unserved{c, c.Addresses[i], since}
+		silent = append(silent, one)
+		v.judge(one, due, all)
 	}
+	if !all && len(v.unserved) == 0 {
+		v.unserved = nil
+	}
+	v.ask(silent)
 }
 
-// seenByReflectors are their reports, and since when each address lacks a session with one.
-func (v *view) seenByReflectors() (reports []*report, down map[netip.Addr]time.Time) {
+// common: two nodes or more that may run pods have an address of that family, and are to reach each other in it.
+func (v *view) common(a netip.Addr) bool {
+	if a.Is4() {
+		return v.families[0] > 1
+	}
+	return v.families[1] > 1
+}
+
+// seenBy are the reports of reflectors, and since when each address lacks a session with one.
+func (v *view) seenBy(witnesses []plan.Node) (reports []*report, down map[netip.Addr]time.Time) {
 	down = map[netip.Addr]time.Time{}
-	for _, r := range v.witnesses() {
+	for _, r := range witnesses {
 		seen := v.report(r.Name)
 		reports = append(reports, seen)
 		for _, s := range seen.down {
@@ -63,18 +86,30 @@ func (v *view) seenByReflectors() (reports []*report, down map[netip.Addr]time.T
 	return reports, down
 }
 
-// judge goes by the client's own report, which may be younger than those of the reflectors:
-// these come every 5 minutes in a large cluster. Without an answer it counts as unserved.
-func (v *view) judge(c unserved, due time.Time) {
-	if !v.BGP.MeshOn() && v.relied() && len(v.asked) < maxAsked {
-		v.asked = append(v.asked, c)
+// ask chooses whose reports are asked for: all, or where they are many, some of them in turn. None stays unseen because
+// others, whose BIRD is dead, do not answer.
+func (v *view) ask(silent []unserved) {
+	if v.BGP.MeshOn() || !v.relied() {
+		return
 	}
+	if n := len(silent); n > maxAsked {
+		turn := v.now.Truncate(askTurn)
+		v.lookIn(turn.Add(askTurn).Sub(v.now))
+		from := int(turn.Unix()/int64(askTurn/time.Second)) * maxAsked % n
+		silent = slices.Concat(silent[from:], silent[:from])[:maxAsked]
+	}
+	v.asked = silent
+}
+
+// judge goes by the client's own report, which may be younger than those of the reflectors:
+// these come every 5 minutes in a large cluster. Without an answer it counts as unserved, but for one that is not
+// Ready, and where not all reflectors have reported in words that are known.
+func (v *view) judge(c unserved, due time.Time, all bool) {
 	up, down := v.reportedBy(c)
-	illegible := slices.ContainsFunc(v.witnesses(), func(r plan.Node) bool { return len(v.Statuses[r.Name].Unread) > 0 })
 	if down && !up && c.ClusterID == "" && v.passed(c.CalicoNode.Since, returnTime) {
 		v.cutOff = append(v.cutOff, c.Name) // its BIRD runs, has not just started, and the mesh would reach it
 	}
-	if !up && (down || !illegible && v.passed(due, answerTime)) {
+	if usable(c.Node) && !up && (down || all && v.passed(due, answerTime)) {
 		v.unserved = append(v.unserved, c.Name)
 	}
 }
@@ -85,12 +120,14 @@ func (v *view) reportedBy(c unserved) (up, down bool) {
 		return false, false
 	}
 	up = len(v.Statuses[c.Name].Unread) > 0
+	others := false
 	for _, s := range v.Statuses[c.Name].Sessions {
 		if isPeer(s.Kind) && s.Peer.Is4() == c.addr.Is4() {
 			up, down = up || s.Established, down || !s.Established
 		}
+		others = others || s.Established && s.Peer.Is4() != c.addr.Is4()
 	}
-	return up, down
+	return up, down || !up && others // no reflector has an address of the family any more
 }
 
 // answers reports whether a client has reported since the reflectors lost it.
@@ -118,7 +155,11 @@ func (v *view) reconnect() *Step {
 	if len(v.cutOff) == 0 || len(v.clients) >= bigCluster {
 		return nil
 	}
-	s := do("RestoreMesh", Unserved(v.cutOff)+", and BIRD runs there: the mesh takes over until they have", plan.RestoreMesh{})
+	whose := Unserved(v.cutOff)
+	if slices.ContainsFunc(v.cutOff, func(name string) bool { return !slices.Contains(v.unserved, name) }) {
+		whose = strings.TrimPrefix(whose, "Ready ") // the kubelets of some are down
+	}
+	s := do("RestoreMesh", whose+", and BIRD runs there: the mesh takes over until they have", plan.RestoreMesh{})
 	s.Urgent = true
 	return s
 }

@@ -116,11 +116,8 @@ func routesFromRouters(v *view) *plan.Problem {
 		"route reflectors would take their place, so nothing is changed; leave it as it is, and delete this object", len(routed), by)
 }
 
-// meshless: the mesh was off before rrpool has done anything, so routes come from elsewhere, or not by BGP. Where BGPPeers
-// of ours are there already, which were written under the mesh, it is the promotion of dedicated nodes that brings routes back.
-func (v *view) meshless() bool {
-	return !v.BGP.MeshOn() && v.starting() && !(v.d.Dedicated && v.hasPeers())
-}
+// meshless: the mesh was off before rrpool has done anything, so routes come from elsewhere, or not by BGP.
+func (v *view) meshless() bool { return !v.BGP.MeshOn() && v.starting() }
 
 // Carried says where nodes have their routes from while the mesh is off, as a clause.
 func Carried(c plan.Cluster, roleLabel string) (simulate.Source, string) {
@@ -239,7 +236,7 @@ func uselessReflectors(v *view) *plan.Problem {
 		keep = "the mesh, which is off, would not either; delete this object"
 	}
 	switch {
-	case !v.starting() || !v.BGP.MeshOn() && !v.meshless():
+	case !v.starting():
 	case v.Routes.Unknown != "":
 		return plan.Problemf("RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
 	case v.Routes.Useless():

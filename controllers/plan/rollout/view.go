@@ -39,6 +39,10 @@ type view struct {
 	// unready are workload nodes that Kubernetes calls NotReady or is deleting, and
 	// whose routing may well be alive: a kubelet that is down stops no packet.
 	unready []plan.Node
+	// families counts the nodes with workloads that have an IPv4 and an IPv6 address.
+	families [2]int
+	// alive are the clients and those of unready that are known to be, nil when that has not been asked for.
+	alive []plan.Node
 	// clientAddrs are the addresses of all clients.
 	clientAddrs sets.Set[netip.Addr]
 	// numbers of addresses, and what was asked for so far, by node: reports, dependants, and whether it has most of its sessions.
@@ -111,7 +115,7 @@ func newView(o Observed, d Desired, now time.Time) *view {
 // serve is the same view with other clients.
 func (v *view) serve(clients []plan.Node) *view {
 	of := *v
-	of.clients, of.dependants, of.most = clients, map[string][]*member{}, map[string]bool{}
+	of.clients, of.alive, of.dependants, of.most = clients, nil, map[string][]*member{}, map[string]bool{}
 	return &of
 }
 
@@ -127,6 +131,13 @@ func (v *view) sortOut(nodes []plan.Node) {
 			v.clientAddrs.Insert(n.Addresses...)
 		case n.SpeaksBGP() && !v.d.dedicated(n) && !v.former(n):
 			v.unready = append(v.unready, n)
+		}
+		for _, a := range n.Addresses {
+			if !v.d.dedicated(n) && a.Is4() {
+				v.families[0]++
+			} else if !v.d.dedicated(n) {
+				v.families[1]++
+			}
 		}
 	}
 }
@@ -282,33 +293,58 @@ func (v *view) complete() bool {
 }
 
 // served are the nodes that reflectors must serve, or the mesh must reach: the
-// Ready ones, and those of the others that a reflector has a session with.
+// Ready ones, and those of the others that are known to be alive.
 func (v *view) served() []plan.Node {
 	if len(v.unready) == 0 {
 		return v.clients
 	}
-	alive := sets.Set[netip.Addr]{}
-	for _, n := range v.witnesses() {
-		alive = alive.Union(established(v.Statuses[n.Name], isPeer))
+	if v.alive == nil {
+		v.alive = slices.Concat(v.clients, v.heard())
 	}
-	return slices.Concat(v.clients, slices.DeleteFunc(v.unreadyWith(alive), v.isGone))
+	return v.alive
 }
 
-// isGone: of a node that is not Ready, some sessions look Established and others have been down for longer than any
-// takes to start. A host that is cut off looks like that until BIRD's hold time (240 s) ends. Should it be alive
-// after all, it keeps a reflector that stays.
-func (v *view) isGone(n plan.Node) bool {
-	up, down := false, false
-	for _, h := range v.witnesses() {
-		for _, s := range v.Statuses[h.Name].Sessions {
-			if !isPeer(s.Kind) || !slices.Contains(n.Addresses, s.Peer) {
-				continue
+// relying are those that are to be kept in touch: where not even least are known to be alive, all that there are.
+func (v *view) relying(least int) []plan.Node {
+	if alive := v.served(); len(alive) >= least {
+		return alive
+	}
+	return slices.Concat(v.clients, v.unready)
+}
+
+// heard are the nodes that are not Ready and that a reflector has a session with, or that have reported since. One is gone of which
+// some sessions look Established and others have been down for longer than any takes to start. A host that is cut off looks like that
+// until BIRD's hold time (240 s) ends. Should it be alive after all, it keeps a reflector that stays.
+func (v *view) heard() []plan.Node {
+	witnesses, down := v.witnesses(), sets.Set[netip.Addr]{}
+	wanted := make([]bool, len(witnesses))
+	for i, h := range witnesses {
+		wanted[i] = v.isWanted(h)
+		for _, s := range v.report(h.Name).down {
+			if !s.Since.IsZero() && v.now.Sub(s.Since) > timerWait {
+				down.Insert(s.Peer)
 			}
-			up = up || s.Established && v.isWanted(h)
-			down = down || !s.Established && !s.Since.IsZero() && v.now.Sub(s.Since) > timerWait
 		}
 	}
-	return up && down
+	return filter(v.unready, func(n plan.Node) bool {
+		up, stays := false, false
+		for _, a := range n.Addresses {
+			for i, h := range witnesses {
+				has := v.report(h.Name).has(v.numbers[a])
+				up, stays = up || has, stays || has && wanted[i]
+			}
+		}
+		if up {
+			return !stays || !down.HasAny(n.Addresses...)
+		}
+		return v.hasReported(n)
+	})
+}
+
+// hasReported reports whether a node that is not Ready has reported since.
+func (v *view) hasReported(n plan.Node) bool {
+	st, ok := v.Statuses[n.Name]
+	return ok && !cleared(st) && st.Updated.After(n.ReadyChanged)
 }
 
 // witnesses are the reflectors whose reports tell who is alive. The last word of one

@@ -271,6 +271,8 @@ func (m *Model) configure(action plan.Action) error {
 			m.bgp.Mesh = *m.bgp.Saved
 		}
 		m.bgp.Restored = m.now
+	case plan.NoteMesh:
+		m.bgp.Saved = &a.Saved
 	case plan.ForgetMesh:
 		m.bgp.Exists = !m.bgp.SavedAbsent
 		m.bgp.Saved, m.bgp.SavedAbsent, m.bgp.Restored = nil, false, time.Time{}
