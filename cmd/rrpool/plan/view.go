@@ -260,6 +260,8 @@ func (p *Plan) outcome(say func(colour, text string)) {
 		say("", fmt.Sprintf("%d steps, about %s.", steps, lasting(p.LastsSeconds)))
 	case sure:
 		say(iostreams.Green, "√ There is nothing to do.")
+	case p.Assumes == "" && p.First == "":
+		say("", "There is nothing to do.")
 	default:
 		say("", "Otherwise there is nothing to do.")
 	}
