@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -429,4 +430,112 @@ func TestANodeWithoutCalicoNodeIsNotChosen(t *testing.T) {
 	r.unready = true
 	require.Empty(t, w.run(600), w.story())
 	require.True(t, r.HoldsRole(), w.story())
+}
+
+// A cause that comes and goes, of any kind and as often as it likes, moves few roles in two hours, whichever manager looks on; and a
+// reflector that is dead is replaced as soon as ever.
+func TestWhatFlapsDoesNotMoveTheRoleAllTheTime(t *testing.T) {
+	cordon := func(_ *world, m *machine, on bool) { m.Cordoned = on }
+	for name, tc := range map[string]struct {
+		every, zones int
+		flip         func(*world, *machine, bool)
+	}{
+		"a cordon, every 30 s":           {30, 3, cordon},
+		"a cordon, every 90 s":           {90, 3, cordon},
+		"a cordon, every 200 s":          {200, 3, cordon},
+		"a cordon of the zone's only":    {200, 5, cordon},
+		"a Node that is not Ready":       {90, 3, func(w *world, m *machine, on bool) { m.Ready, m.ReadyChanged = !on, w.now }},
+		"a label that excludes the node": {90, 3, func(_ *world, m *machine, on bool) { m.Labels["excluded"] = map[bool]string{true: "yes"}[on] }},
+		"a label that prefers another": {90, 3, func(w *world, _ *machine, on bool) {
+			w.nodes["node-08"].Labels["preferred"] = map[bool]string{true: "yes"}[on]
+		}},
+		"a zone that is wanted and not": {90, 3, func(w *world, m *machine, on bool) { m.Zone = map[bool]string{true: "zone-2", false: "zone-1"}[on] }},
+		"pods that come and go":         {90, 3, func(_ *world, m *machine, on bool) { m.pods = map[bool]int{true: 100, false: 1}[on] }},
+		"a size that changes":           {90, 3, func(w *world, _ *machine, on bool) { w.d.Pool.SizePerZone = map[bool]int{true: 2, false: 1}[on] }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newInPlaceWorld(60, 9, 0, 3)
+			if tc.zones == 5 {
+				w = newInPlaceWorld(60, 5, 0, 3) // node-03 is alone in its zone
+			}
+			excluded, err := labels.Parse("excluded=yes")
+			require.NoError(t, err)
+			w.d.Excluded = excluded
+			w.d.Preferred, err = labels.Parse("preferred=yes")
+			require.NoError(t, err)
+			w = atRest(t, w)
+			m, taken := w.nodes[w.reflectors()[0].Name], 0
+			if tc.zones == 5 {
+				m = w.nodes["node-03"]
+			}
+			for i := range 7200 {
+				if i%tc.every == 0 {
+					tc.flip(w, m, i/tc.every%2 == 0)
+					w.nextLook = w.now
+				}
+				if i%1000 == 999 {
+					w.crash()
+				}
+				w.tick()
+				if s := w.manage(-1); s != nil && does(*s, plan.ClearReflector{}) {
+					taken++
+				}
+				require.Empty(t, w.violation(), w.story())
+			}
+			most := 12
+			if strings.HasPrefix(name, "a size") {
+				most *= 3
+			}
+			require.LessOrEqual(t, taken, most, "the role was taken so often in two hours: %s", w.story())
+		})
+	}
+	w := atRest(t, newInPlaceWorld(1, 8, 0, 3))
+	r := w.reflectors()[0]
+	w.setAlive(false, r)
+	w.until0(func() bool { return !r.HoldsRole() })
+	require.Less(t, w.now.Sub(r.ReadyChanged), 5*time.Minute, w.story())
+}
+
+// A session of two reflectors that changes direction costs their pods some seconds, unless a third serves, and reflects to both: it is
+// announced where one of the three is not so.
+func TestAThirdReflectorBridgesOnlyIfItServesBoth(t *testing.T) {
+	reversed := func(one, other string) func(*world, *rollout.Observed) {
+		return func(w *world, o *rollout.Observed) {
+			for i := range o.Peers {
+				if p := &o.Peers[i]; p.Name == "rrpool."+one+"."+other+".v4" {
+					p.Node, p.PeerIP = other, w.nodes[one].Addresses[0].String()
+				}
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		edit       func(*world, *rollout.Observed)
+		back, cuts bool
+	}{
+		"it does":                  {edit: func(*world, *rollout.Observed) {}},
+		"it does, on the way back": {back: true, edit: func(*world, *rollout.Observed) {}},
+		"it serves nobody": {back: true, cuts: true, edit: func(w *world, o *rollout.Observed) {
+			editStatus(o, "node-01", func(st *plan.Status) {
+				for i := range st.Sessions {
+					st.Sessions[i].Established, st.Sessions[i].Since = false, w.now.Add(-time.Hour)
+				}
+			})
+		}},
+		"the one that goes is no client of it": {cuts: true, edit: reversed("node-01", "node-02")},
+		"the other is no client of it":         {cuts: true, edit: reversed("node-01", "node-03")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
+			if n := w.nodes["node-02"]; tc.back {
+				w.d.Mode, n.Ready, n.ReadyChanged = v1alpha1.ModeFullMesh, false, w.now
+			} else {
+				n.Cordoned = true
+			}
+			o := w.until(t, "StageDemotion")
+			tc.edit(w, &o)
+			s := w.next(o)
+			require.Equal(t, "StageDemotion", s.Name, s.Reason)
+			require.Equal(t, tc.cuts, len(s.Disrupts) > 0, "%s %v", s.Reason, s.WaitingFor)
+		})
+	}
 }

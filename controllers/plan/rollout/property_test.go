@@ -299,6 +299,7 @@ func TestBetweenTwoDisturbancesTheClusterGetsWhereItShouldBe(t *testing.T) {
 		w, e := newWorld(seed, nodes, 3), dedicatedEvents()
 		if rapid.Bool().Draw(t, "in place") {
 			w, e = newInPlaceWorld(seed, nodes+9, 0, 3), inPlaceEvents(true)
+			w.d.RemovalDelay = 20 * time.Second // roles rest for ten times that
 			// A new zone would get reflectors that leave with their nodes, again and again.
 			e.names = slices.DeleteFunc(e.names, func(name string) bool { return name == "zone comes" })
 		}

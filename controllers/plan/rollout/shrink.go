@@ -43,7 +43,30 @@ func (v *view) shrinkInPlace() *Step {
 	if v.nextToDemote == nil || !v.complete() {
 		return v.leavePool()
 	}
+	if s := v.rest(*v.nextToDemote); s != nil {
+		return s
+	}
 	return v.removeReflector(*v.nextToDemote)
+}
+
+// roleRests is for how many removal delays a role that has just moved stays where it is, so that a cordon, a label or a Node that
+// flaps does not move roles all the time. Each role says by itself since when it is there, whichever manager gave it.
+const roleRests = 10
+
+// rest waits as long as the role of x, which serves, has come just now; or, as nothing speaks against x any more, that of another. One
+// that is dead or about to go does not wait, nor does what takes its place.
+func (v *view) rest(x plan.Node) *Step {
+	since := x
+	if v.unfit(v.rules(), x) == "" {
+		since = slices.MaxFunc(v.current, func(a, b plan.Node) int { return a.RoleSince.Compare(b.RoleSince) })
+	}
+	long := roleRests * v.d.RemovalDelay
+	if !usable(x) || x.Leaving || v.passed(since.RoleSince, long) {
+		return nil
+	}
+	s := do("RemoveReflector", fmt.Sprintf("route reflector %s is to go, and roles have moved just now: what made them may be over again", x.Name))
+	s.WaitingFor = []string{fmt.Sprintf("%s to have passed since node %s became a route reflector (ten times spec.rollout.removalDelay)", long, since.Name)}
+	return s
 }
 
 // retire removes a worker that is over and has no role any more.
