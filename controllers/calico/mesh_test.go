@@ -125,6 +125,19 @@ func TestWhatOthersAddToOurBGPConfigurationStays(t *testing.T) {
 	}
 }
 
+// Others have switched the mesh off on an object that we made for something else: without the object Calico would switch it on.
+func TestABGPConfigurationWithTheMeshOffIsNotDeleted(t *testing.T) {
+	b := newBench(t).run()
+	b.apply(plan.AnnounceServices{CIDRs: cidrs("10.96.0.0/16")}, true)
+	b.editConfig(func(o *apiv3.BGPConfiguration) { o.Spec.NodeToNodeMeshEnabled = ptr.To(false) })
+	b.apply(plan.AnnounceServices{}, true)
+	live := b.config()
+	require.NotNil(t, live)
+	require.Equal(t, ptr.To(false), live.Spec.NodeToNodeMeshEnabled)
+	require.NotContains(t, live.Labels, managedByLabel)
+	require.Empty(t, live.Spec.ServiceClusterIPs)
+}
+
 func TestAMeshThatIsNoLongerWhatWasDecidedOnIsLeftAlone(t *testing.T) {
 	on := plan.DisableMesh{Saved: plan.Mesh{Enabled: ptr.To(true)}}
 	give := func(change func(*apiv3.BGPConfiguration)) func(*bench) {

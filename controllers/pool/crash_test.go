@@ -160,6 +160,17 @@ func TestFinalizerComesFirst(t *testing.T) {
 	require.NotZero(t, e.cloud.observed)
 }
 
+// An object that is to go gets no finalizer any more, whatever there is to restore: the apiserver refuses to add one.
+func TestAnObjectThatIsToGoGetsNoFinalizer(t *testing.T) {
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModePaused, v1alpha1.ModeRouteReflector} {
+		e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode, o.Finalizers = mode, []string{"keep/this"} })
+		e.calico.cluster.Nodes[0].Marked = true
+		e.delete()
+		require.NoError(t, e.reconcile())
+		require.Equal(t, []string{"keep/this"}, e.object().Finalizers, mode)
+	}
+}
+
 // A paused object that is deleted at once leaves nothing behind only where nothing is of our making.
 func TestAPausedObjectIsProtectedWhereThereIsSomethingToRestore(t *testing.T) {
 	for _, ours := range []bool{false, true} {

@@ -473,3 +473,23 @@ func TestTheStatesOfWorkersAreThoseOfTheCloud(t *testing.T) {
 		require.Equal(t, []rollout.Worker{want}, out.Workers, state)
 	}
 }
+
+// The taint is missed on the nodes of the dedicated pool, as far as their workers stay, and on no others.
+func TestWhichNodesLackTheTaint(t *testing.T) {
+	want := cloud.Taint{Key: "k", Value: "v", Effect: "NoExecute"}
+	pool := &cloud.Pool{Exists: true, Taints: []cloud.Taint{want}, Workers: []cloud.Worker{{ID: "w1"}, {ID: "w2", Former: true}}}
+	for name, tc := range map[string]struct {
+		node  plan.Node
+		lacks bool
+	}{
+		"a worker without it":                   {node: plan.Node{Pooled: true, WorkerID: "w1", Taints: []string{"k=other:NoExecute"}}, lacks: true},
+		"a worker with it":                      {node: plan.Node{Pooled: true, WorkerID: "w1", Taints: []string{"k=v:NoExecute"}}},
+		"a worker whose taints were not read":   {node: plan.Node{Pooled: true, WorkerID: "w1"}},
+		"a worker that gives way to another":    {node: plan.Node{Pooled: true, WorkerID: "w2", Taints: []string{}}},
+		"a node of the pool that is no worker":  {node: plan.Node{Pooled: true, Taints: []string{}}},
+		"a worker of another pool, without any": {node: plan.Node{WorkerID: "w1", Taints: []string{}}},
+	} {
+		tc.node.Name = "n"
+		require.Equal(t, tc.lacks, drift(pool, []plan.Node{tc.node}, want) != "", name)
+	}
+}

@@ -276,6 +276,36 @@ func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	require.Equal(t, "a, b, c and 2 more", rollout.NotRunning([]string{"a", "b", "c", "d", "e"}, 9)[len("calico-node is not running on 5 of 9 route reflectors: "):])
 }
 
+// Whether calico-node runs is told by its pod and its reporter together, and of a node that is not Ready by neither.
+func TestWhatShowsThatCalicoNodeDoesNotRun(t *testing.T) {
+	gone := plan.CalicoNode{State: plan.CalicoNodeAbsent}
+	for name, tc := range map[string]struct {
+		pod          plan.CalicoNode
+		heard, ready bool
+		stopped      bool
+	}{
+		"no pod, and no answer":                       {pod: gone, ready: true, stopped: true},
+		"no pod, but an answer":                       {pod: gone, ready: true, heard: true},
+		"no answer, but a pod that is Ready":          {pod: plan.CalicoNode{State: plan.CalicoNodeReady}, ready: true},
+		"no pod and no answer of a node that is away": {pod: gone},
+		"no answer, and pods that cannot be seen":     {ready: true},
+		"a pod that is not Ready any more, no answer": {pod: plan.CalicoNode{State: plan.CalicoNodeNotReady}, ready: true, stopped: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := migrated(t)
+			r := nodeOf(&o, w.reflectors()[0].Name)
+			r.CalicoNode, r.Ready, r.ReadyChanged = tc.pod, tc.ready, w.now.Add(-10*time.Minute)
+			r.CalicoNode.Since = w.now.Add(-10 * time.Minute)
+			editStatus(&o, r.Name, func(st *plan.Status) {
+				if st.Updated = w.now; !tc.heard {
+					st.Cleared, st.Updated = w.now.Add(-9*time.Minute), time.Time{}
+				}
+			})
+			require.Equal(t, tc.stopped, w.next(o).Reflectors[0].NotRunning)
+		})
+	}
+}
+
 // The reporters of an older Calico are not heard once its CRDs are newer. The pod of one is away for as long as any may be while it restarts.
 func TestCalicoNodeMayRestartThatWasNotHeardBefore(t *testing.T) {
 	for limit, unheard := range map[time.Duration]int{20 * time.Second: 3, time.Minute: 1} {

@@ -568,6 +568,15 @@ func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
 			o := w.observe()
 			o.Nodes[0].UID, o.Nodes[0].Created, o.Nodes[0].ReadyChanged = "another", w.now, w.now
 			require.False(t, does(w.next(o), plan.ClearReflector{}))
+			for age, counts := range map[time.Duration]bool{29 * time.Minute: true, 31 * time.Minute: false} {
+				o = w.observe()
+				o.BGP.Restored, o.MeshSince, o.Proven = w.now.Add(-50*time.Minute), w.now.Add(-50*time.Minute), map[string]time.Time{}
+				for i := range o.Nodes {
+					o.Nodes[i].Created, o.Nodes[i].ReadyChanged = time.Time{}, time.Time{}
+					o.Proven[o.Nodes[i].Name] = w.now.Add(-age)
+				}
+				require.Equal(t, counts, does(w.next(o), plan.ClearReflector{}), "what was seen %s ago counts", age)
+			}
 		}
 	}
 	require.Empty(t, w.reflectors())
