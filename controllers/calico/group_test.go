@@ -244,7 +244,9 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 	create(apiv3.KindIPPool, "used", map[string]any{"cidr": "10.5.0.0/16", "ipipMode": "CrossSubnet"})
 	create(apiv3.KindIPPool, "disabled", map[string]any{"cidr": "10.6.0.0/16", "disabled": true})
 	create(apiv3.KindIPPool, "tunnels", map[string]any{"cidr": "10.7.0.0/16", "allowedUses": []any{"Tunnel"}})
-	if !inEtcd { // where there is one
+	if inEtcd { // where there is one
+		b.patch(b.custom(apiv3.KindClusterInformation, "default"), `{"spec":{"calicoVersion":"v3.31.0"}}`)
+	} else {
 		create(apiv3.KindClusterInformation, "default", map[string]any{"calicoVersion": "v3.31.0"})
 	}
 	b.groupCheck = time.Millisecond

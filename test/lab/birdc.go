@@ -132,6 +132,7 @@ func parseSessions(answer string) []Session {
 			continue
 		}
 		_, address, _ := strings.Cut(fields[0], "_")
+		address, _, _ = strings.Cut(address, "_port_")
 		peer, err := netip.ParseAddr(strings.ReplaceAll(address, "_", "."))
 		if err != nil {
 			continue

@@ -424,7 +424,7 @@ func TestPasswordsAndRoutes(t *testing.T) {
 		"VXLAN":                            {id: "routes", edit: having(vxlan), want: Error, says: "route reflectors would change nothing", page: "runbook/conditions.md#noroutesoverbgp"},
 		"VXLAN, on reflectors": {id: "routes", edit: func(f *facts) {
 			having(vxlan)(f)
-			f.snapshot.Cluster.BGP.Mesh.Enabled = new(bool)
+			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.Saved = new(bool), &plan.Mesh{}
 		}, want: Warning, says: "the route reflectors change nothing"},
 		"VXLAN and BGP":           {id: "routes", edit: having(plain, vxlan), want: Warning, says: "matter for the others only"},
 		"not known by whom":       {id: "routes", edit: having(plain, plan.PoolRoutes{CIDR: "4", Encapsulation: "not encapsulated", Unknown: "WireGuard is on"}), want: Warning, says: "of 1 IPPool is not known"},
