@@ -39,7 +39,11 @@ func (v *view) findUnserved() {
 	all, silent := !slices.ContainsFunc(v.current, func(n plan.Node) bool {
 		return usable(n) && (unread(n) || len(v.Statuses[n.Name].Unread) > 0)
 	}), []unserved{}
-	for _, c := range slices.Concat(v.clients, v.unready) {
+	workloads := v.clients
+	if len(v.unready) > 0 { // nodes are large, and mostly all are Ready
+		workloads = slices.Concat(v.clients, v.unready)
+	}
+	for _, c := range workloads {
 		i := slices.IndexFunc(c.Addresses, func(a netip.Addr) bool {
 			unseen := !slices.ContainsFunc(reports, func(r *report) bool { return r.has(v.numbers[a]) })
 			return unseen && (v.common(a) || slices.ContainsFunc(witnesses, func(r plan.Node) bool { return r.HasFamily(a) }))
