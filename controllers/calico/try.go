@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -16,7 +17,7 @@ func (a *Adapter) Try(ctx context.Context, scope plan.Scope, action plan.Action)
 	if a.etcd != nil {
 		return nil
 	}
-	trial := &Adapter{cfg: a.cfg, group: a.group, calico: objectsOf(dryRun{a.calico.client}, a.group), store: newStore(a.cfg.Now)}
+	trial := &Adapter{cfg: a.cfg, group: a.group, calico: objectsOf(dryRun{client.NewDryRunClient(a.calico.client), a.calico.client}, a.group), store: newStore(a.cfg.Now)}
 	trial.cfg.Writer = dryWriter{a.cfg.Writer}
 	_, err := trial.Apply(ctx, scope, action)
 	return err
@@ -29,15 +30,14 @@ func Refuses(err error) bool {
 	return !IsConflict(err) && (denied || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
 }
 
-// dryRun is a client that changes nothing.
-type dryRun struct{ client.WithWatch }
-
-func (d dryRun) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	return d.WithWatch.Create(ctx, o, append(opts, client.DryRunAll)...) //nolint:wrapcheck // callers wrap
+// dryRun is a client that changes nothing, by whichever verb.
+type dryRun struct {
+	client.Client
+	real client.WithWatch
 }
 
-func (d dryRun) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
-	return d.WithWatch.Update(ctx, o, append(opts, client.DryRunAll)...) //nolint:wrapcheck // callers wrap
+func (d dryRun) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+	return d.real.Watch(ctx, list, opts...) //nolint:wrapcheck // callers wrap
 }
 
 // dryWriter is the same for Nodes.

@@ -38,6 +38,17 @@ func TestWhatWouldBeRefusedIsKnownBeforeItIsWritten(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), "nothing was written")
 }
 
+// A trial deletes nothing either: to announce no services gives a BGPConfiguration back that is there for them alone.
+func TestATrialDeletesNothing(t *testing.T) {
+	onlyV1(t)
+	b := newBench(t)
+	b.run()
+	b.apply(plan.AnnounceServices{CIDRs: cidrs("10.96.0.0/16")}, true)
+	require.NoError(t, b.Try(t.Context(), scope, plan.AnnounceServices{}))
+	b.apply(plan.AnnounceServices{}, true) // it was still there
+	b.apply(plan.AnnounceServices{}, false)
+}
+
 // So is what a policy of the cluster would refuse.
 func TestWhatAPolicyWouldRefuseIsKnownAsWell(t *testing.T) {
 	onlyV1(t)

@@ -93,7 +93,7 @@ func growPool(v *view) *Step {
 }
 
 // giveUpFirst empties a zone that is being given up, where the cloud cannot be asked for the workers that others lack
-// without that zone getting some as well.
+// without that zone getting some as well. Enough of the wanted reflectors have to serve already.
 func (v *view) giveUpFirst(replace []string) *Step {
 	p, want := v.Pool, v.d.Pool
 	if len(replace) > 0 || p.Drifted != "" || len(want.Zones) == 0 || !sets.New(p.Zones...).HasAll(want.Zones...) {
@@ -103,7 +103,8 @@ func (v *view) giveUpFirst(replace []string) *Step {
 		return nil
 	}
 	refilled := func(z string) bool { return !slices.Contains(want.Zones, z) && v.live(z) < want.SizePerZone }
-	if !slices.ContainsFunc(p.Zones, refilled) {
+	stays := max(2, v.d.MinServing)
+	if !slices.ContainsFunc(p.Zones, refilled) || v.servingFor(filter(v.wanted, v.serves), stays) < stays {
 		return nil
 	}
 	return shrink(v)

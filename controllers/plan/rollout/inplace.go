@@ -65,7 +65,8 @@ func (v *view) findNextToPromote() *plan.Node {
 	if !alone {
 		return &in[0]
 	}
-	next := slices.IndexFunc(in, func(n plan.Node) bool { return !v.lacksMesh(n) })
+	// A node that is cordoned for it is not passed over: a node that joins lacks a session for seconds, and the drain would begin anew.
+	next := slices.IndexFunc(in, func(n plan.Node) bool { return prepared(n) || !v.lacksMesh(n) })
 	if v.tried = in[:next+1]; next < 0 {
 		v.tried, next = in, 0
 	}

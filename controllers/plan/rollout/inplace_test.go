@@ -386,6 +386,30 @@ func TestTheFirstReflectorIsANodeThatTheMeshCarries(t *testing.T) {
 	}
 }
 
+// A node that was cordoned to become the first reflector is not passed over, and its pods let back, as soon as one session of the mesh
+// is missed: each node that joins would have it drained anew.
+func TestANodeThatIsCordonedForTheFirstRoleIsNotPassedOver(t *testing.T) {
+	w := newInPlaceWorld(1, 7, 0, 3)
+	w.d.Promotion = v1alpha1.PromotionCordon
+	cordoned := func() string {
+		for _, m := range w.sorted() {
+			if m.CordonedByUs {
+				return m.Name
+			}
+		}
+		return ""
+	}
+	w.until0(func() bool { return cordoned() != "" })
+	first := cordoned()
+	require.NotEmpty(t, first)
+	w.closed(first)
+	for range 300 {
+		w.runUnchecked(1)
+		require.Equal(t, first, cordoned(), strings.Join(w.narrative, "\n"))
+	}
+	require.Equal(t, "AwaitMesh", w.next(w.observe()).Name)
+}
+
 // until0 runs until something is so, for an hour at most.
 func (w *world) until0(so func() bool) {
 	for i := 0; i < 3600 && !so(); i++ {
