@@ -119,9 +119,9 @@ func TestWhatStaysOnItsWayOutIsSaid(t *testing.T) {
 	}}
 	e.settle(2)
 	require.Empty(t, e.degraded())
-	e.after(29 * time.Minute)
+	e.after(15 * time.Minute)
 	require.Empty(t, e.degraded())
-	e.after(6 * time.Minute)
+	e.after(30 * time.Minute)
 	require.True(t, strings.HasPrefix(e.degraded(), "PoolProblem: ") && strings.Contains(e.degraded(), words), e.degraded())
 
 	for range 20 {

@@ -190,6 +190,7 @@ func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 	if pool.Leaving != "" {
 		note("pool "+pool.ID, pool.Leaving)
 	}
+	pool.Workers, pool.Problems = slices.Clone(pool.Workers), slices.Clone(pool.Problems) // they are the provider's
 	for i := range pool.Workers {
 		if w := &pool.Workers[i]; w.State == cloud.WorkerDeleting {
 			w.LeavingSince = note(w.ID, fmt.Sprintf("worker %s in zone %s: %s (%s)", w.ID, w.Zone, w.State, w.Message))
