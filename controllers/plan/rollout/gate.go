@@ -192,6 +192,7 @@ func cleared(st plan.Status) bool { return !st.Cleared.IsZero() }
 
 func isPeer(k plan.SessionKind) bool { return k != plan.SessionMesh }
 func isMesh(k plan.SessionKind) bool { return k == plan.SessionMesh }
+func isAny(plan.SessionKind) bool    { return true }
 
 // established gives the peers that a node has sessions of this kind with.
 func established(st plan.Status, kind func(plan.SessionKind) bool) sets.Set[netip.Addr] {

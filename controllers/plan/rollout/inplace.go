@@ -81,7 +81,7 @@ func (v *view) lacksMesh(n plan.Node) bool {
 		return false
 	}
 	g := &gate{}
-	v.sessionsUp(g, st, n, others(v.served(), n), isMesh)
+	v.sessionsUp(g, st, n, others(v.served(), n), isAny)
 	return cleared(st) && v.passed(st.Cleared, silence) || !cleared(st) && !g.open()
 }
 
@@ -153,7 +153,8 @@ func (v *view) promoteStaged(x plan.Node) *Step {
 
 // awaitFirst is what the promotion of x as the first reflector waits for, nil for nothing. One that has the role already, runs and
 // serves nobody shows that the next would do no better: the pods of one node after the other would lose their routes for good.
-// And a node that lacks sessions of the mesh would not get those of a reflector either.
+// And a node that lacks sessions of the mesh would not get those of a reflector either. A BGPPeer's in place of one, as with a node that
+// a person gave the label, shows the same.
 func (v *view) awaitFirst(x plan.Node) *Step {
 	g := &gate{}
 	runs := func(n plan.Node) bool { return v.isWanted(n) && !v.stopped(n) }
@@ -167,7 +168,7 @@ func (v *view) awaitFirst(x plan.Node) *Step {
 	if v.d.Timer {
 		return nil
 	}
-	if v.meshSessions(g, x); g.open() {
+	if v.meshSessions(g, x, isAny); g.open() {
 		return nil
 	}
 	return g.step("AwaitMesh", fmt.Sprintf("node %s becomes the first route reflector, once the mesh carries it%s", x.Name, v.whyNotOthers(x)))

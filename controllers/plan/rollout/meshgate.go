@@ -60,7 +60,7 @@ func (v *view) proveBatch(g *gate, batch []plan.Node) {
 	for _, n := range batch {
 		g.watch = append(g.watch, plan.StatusRequest{Node: n.Name, Period: v.period("")})
 		before := len(g.waiting)
-		v.meshSessions(g, n)
+		v.meshSessions(g, n, isMesh)
 		if len(g.waiting) == before {
 			g.proven = append(g.proven, n.Name)
 		}
@@ -87,8 +87,8 @@ func (v *view) unproven() []plan.Node {
 	return batch
 }
 
-func (v *view) meshSessions(g *gate, n plan.Node) {
+func (v *view) meshSessions(g *gate, n plan.Node, kind func(plan.SessionKind) bool) {
 	v.inReport(g, n.Name, latest(v.BGP.Restored, v.ClockSet).Add(v.quiet), func(st plan.Status) time.Time {
-		return latest(append(v.sessionsUp(g, st, n, others(v.served(), n), isMesh), time.Time{})...).Add(meshSettle)
+		return latest(append(v.sessionsUp(g, st, n, others(v.served(), n), kind), time.Time{})...).Add(meshSettle)
 	})
 }
