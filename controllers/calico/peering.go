@@ -69,7 +69,7 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 		if err != nil {
 			return fmt.Errorf("reading the CIDR of IPPool %q: %w", o.Name, err)
 		}
-		pool := peering.IPPool{Name: o.Name, CIDR: cidr.Masked(), Peering: peeringOf(o), Announced: announces(o.Spec)}
+		pool := peering.IPPool{Name: o.Name, CIDR: cidr.Masked(), Peering: peeringOf(o), ForPods: forPods(o.Spec), Announced: announces(o.Spec)}
 		o.Spec.AllowedUses, o.Spec.AssignmentMode = nil, nil // filled in by some CRDs and clients; no address is taken anyway
 		pool.Edited = pool.Peering != "" && !reflect.DeepEqual(o.Spec, poolSpec(pool.CIDR))
 		out.Pools = append(out.Pools, pool)

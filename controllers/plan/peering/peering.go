@@ -33,8 +33,8 @@ type IPPool struct {
 	CIDR netip.Prefix
 	// Peering is the ClusterPeering that it was written for, "" for none.
 	Peering string
-	// Announced: it is enabled, and BGP may export its routes.
-	Announced bool
+	// ForPods: pods get addresses of it. Announced: BGP may export its routes as well.
+	ForPods, Announced bool
 	// Edited: it was written for a ClusterPeering, and is not as rrpool writes it any more.
 	Edited bool
 }

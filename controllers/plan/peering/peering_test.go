@@ -51,7 +51,7 @@ func (w *world) actions() []string {
 }
 
 func (c *cluster) announces(name, cidr string) {
-	c.o.Pools = append(c.o.Pools, peering.IPPool{Name: name, CIDR: netip.MustParsePrefix(cidr), Announced: true})
+	c.o.Pools = append(c.o.Pools, peering.IPPool{Name: name, CIDR: netip.MustParsePrefix(cidr), ForPods: true, Announced: true})
 }
 
 // TestTwoClustersThatCannotBeJoinedAreRefused before anything is written, and what is there stays.
@@ -120,6 +120,11 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		"a remote reflector is a service here": {func(_, there *cluster) {
 			there.o.Cluster.Nodes[1].Addresses = []netip.Addr{addr("10.210.7.7")}
 		}, "AddressInUse", "10.210.7.7 lies in the services of this cluster (10.210.0.0/16)"},
+		"a remote reflector is a pod of a disabled pool": {func(here, there *cluster) {
+			there.o.Cluster.Nodes[1].Addresses = []netip.Addr{addr("10.230.7.7")}
+			here.o.Pools = append(here.o.Pools, peering.IPPool{Name: "emptied", CIDR: netip.MustParsePrefix("10.230.0.0/16")})
+			here.o.Cluster.Nodes[0].Blocks = cidrs("10.230.7.0/26")
+		}, "AddressInUse", "10.230.7.7 lies in block 10.230.7.0/26 of node"},
 		"an AS number is larger than Calico's CRD takes": {func(here, there *cluster) {
 			here.o.Cluster.CalicoAPI, there.o.Cluster.BGP.ASN = "crd.projectcalico.org/v1", 4200000000
 		}, "ASNumberTooLarge", "4200000000"},
@@ -252,6 +257,11 @@ func TestWhatIsWritten(t *testing.T) {
 		"a node with another address gets another BGPPeer": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.o.Cluster.Nodes[0].Addresses = []netip.Addr{addr("172.16.0.9")}
 		}, []string{write("9-172-16-1-1")}},
+		"an IPPool without pods, and external IPs, may hold the remote reflectors": {worldOf(1, 1).peered(t), func(_ *world, here, there *cluster) {
+			here.o.Pools = append(here.o.Pools, peering.IPPool{Name: "nodes", CIDR: netip.MustParsePrefix("172.16.0.0/12")})
+			here.o.OtherServices = cidrs("172.16.0.0/12")
+			there.announces("x", "10.220.0.0/16")
+		}, []string{"write BGPFilter " + name, "write IPPool " + name + "-10-220-0-0-16 for 10.220.0.0/16"}},
 		"a cluster that tells of nothing is peered with": {worldOf(1, 1).peered(t), func(_ *world, _, there *cluster) {
 			there.o.Pools, there.o.Services = nil, nil
 		}, []string{"write BGPFilter " + name}},

@@ -75,10 +75,20 @@ func notAllowed(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// reflectorInside: a remote reflector has an address of pods or services, so a pod of this cluster could have the sessions.
+// reflectorInside: a remote reflector has an address of pods or services, so a pod of this cluster could have the sessions. No pod
+// has one of a disabled IPPool without blocks, such as one over the nodes' network, to which packets keep their sender by it.
 func reflectorInside(o Observed, d Desired) *plan.Problem {
+	given := o
+	given.Pools = slices.DeleteFunc(slices.Clone(o.Pools), func(p IPPool) bool { return !p.ForPods && p.Peering == "" })
+	given.OtherServices = o.OtherClusterIPs // external IPs may be those of nodes
 	for _, a := range o.Remote.Reflectors {
-		if with := inUse(netip.PrefixFrom(a, a.BitLen()), o, d); with != "" {
+		with := inUse(netip.PrefixFrom(a, a.BitLen()), given, d)
+		for _, n := range o.Cluster.Nodes {
+			if i := slices.IndexFunc(n.Blocks, func(b netip.Prefix) bool { return b.Contains(a) }); i >= 0 {
+				with = cmp.Or(with, fmt.Sprintf("block %s of node %s", n.Blocks[i], n.Name))
+			}
+		}
+		if with != "" {
 			return plan.Problemf("AddressInUse", "the remote reflector %s lies in %s: its address must be that of a node of the other cluster", a, with)
 		}
 	}

@@ -38,7 +38,7 @@ func (w *world) disturb(t *rapid.T, side int) {
 			c.d.KeepNextHop = !c.d.KeepNextHop
 		}
 	case "pods":
-		more := peering.IPPool{Name: "more", CIDR: cidrs("10.220.0.0/16", "10.221.0.0/16")[side], Announced: true}
+		more := peering.IPPool{Name: "more", CIDR: cidrs("10.220.0.0/16", "10.221.0.0/16")[side], ForPods: true, Announced: true}
 		if at := slices.Index(c.o.Pools, more); at < 0 {
 			c.o.Pools = append(slices.Clone(c.o.Pools), more)
 		} else {

@@ -71,7 +71,7 @@ func newWorld(dual bool) *world {
 		own := cidrs(fmt.Sprintf("10.%d.0.0/16", 200+i), fmt.Sprintf("10.%d.0.0/16", 210+i))
 		c := &cluster{down: map[string]bool{}, asked: map[string]bool{}}
 		c.d = peering.Desired{Name: "other", Pods: true, Services: true, ServiceCIDRs: own[1:], Announce: own[1:]}
-		c.o.Pools = []peering.IPPool{{Name: "default", CIDR: own[0], Announced: true}}
+		c.o.Pools = []peering.IPPool{{Name: "default", CIDR: own[0], ForPods: true, Announced: true}}
 		c.o.Filters = []peering.Filter{{Name: "rrpool-peering-mine"}, {Name: "rrpool-peering-third", Peering: "third"}}
 		c.o.Cluster = plan.Cluster{BGP: plan.BGPConfig{ASN: uint32(64512 + i)}, Statuses: map[string]plan.Status{}}
 		c.o.Cluster.Peers = []plan.Peer{{Name: "rack", PeerIP: "192.168.1.1", Filters: []string{"ours"}}, {Name: "ours", Owned: true}, {Name: "rrpool-peering-third-1", Peering: "third"}}
