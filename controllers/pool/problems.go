@@ -133,6 +133,9 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 		}
 		return plan.Problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
 			step, limit, few(waiting), where)
+	case rollout.AwaitsPeering:
+		return plan.Problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at what its conditions say (kubectl describe clusterpeering); "+
+			"the worker stays, and costs, meanwhile", step, limit, few(waiting))
 	}
 	return nil
 }

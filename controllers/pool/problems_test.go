@@ -96,6 +96,7 @@ func TestAWaitThatLastsTooLongIsSaid(t *testing.T) {
 		"sessions, for a shorter time": {waits(rollout.AwaitsSessions), sessionTimeout - 122*time.Second, ""},
 		"pods":                         {waits(rollout.AwaitsPods), sessionTimeout, "DrainBlocked"},
 		"workers":                      {waits(rollout.AwaitsWorkers), sessionTimeout, "WorkersLate"},
+		"a ClusterPeering":             {waits(rollout.AwaitsPeering), sessionTimeout, "WorkersLate"},
 		"nothing":                      {rollout.Step{Name: "Waits", Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout}, sessionTimeout, ""},
 		"what has no limit":            {rollout.Step{Name: "Waits", WaitingFor: missing, Awaits: rollout.AwaitsSessions}, 24 * time.Hour, ""},
 		"rest":                         {rollout.Step{Name: rollout.Steady}, 24 * time.Hour, ""},

@@ -114,7 +114,7 @@ func (v *view) limit(s *Step) {
 		s.Settle = v.settle
 	}
 	switch {
-	case s.Awaits == AwaitsWorkers:
+	case s.Awaits == AwaitsWorkers, s.Awaits == AwaitsPeering:
 		s.Timeout = WorkersTimeout
 	case s.Awaits == "", v.d.SessionTimeout <= 0, v.d.Timer && s.Awaits == AwaitsSessions:
 		s.Timeout = 0

@@ -266,6 +266,7 @@ func TestAReflectorGoesAfterItsSessionsWithAnotherCluster(t *testing.T) {
 	s := w.next(with(o, both))
 	require.Empty(t, s.Actions)
 	require.Equal(t, []string{"ClusterPeering b to have no BGPPeer on " + leaving + " any more"}, s.WaitingFor)
+	require.Equal(t, []any{rollout.AwaitsPeering, rollout.WorkersTimeout}, []any{s.Awaits, s.Timeout})
 	require.Len(t, ensured(w.next(with(o, map[string]bool{leaving: false, stays: false}))).Retire, 1, "with the other cluster gone nothing is lost")
 	nodeOf(&o, leaving).Ready = false
 	require.Len(t, ensured(w.next(with(o, both))).Retire, 1, "no packet goes through a node that is down")

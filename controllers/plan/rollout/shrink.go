@@ -79,7 +79,7 @@ func (v *view) retire() *Step {
 		if p, has := v.peeringOn(n); has && !w.Deleting {
 			s := do("RetireWorker", fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone))
 			s.WaitingFor = []string{fmt.Sprintf("ClusterPeering %s to have no BGPPeer on %s any more", p.Peering, n.Name)}
-			s.Again = poll
+			s.Again, s.Awaits = poll, AwaitsPeering
 			return s
 		}
 		return v.retireWorker(w)

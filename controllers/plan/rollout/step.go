@@ -157,6 +157,8 @@ const (
 	AwaitsPods Awaited = "pods"
 	// AwaitsWorkers: machines that are to come or go.
 	AwaitsWorkers Awaited = "workers"
+	// AwaitsPeering: BGPPeers of a ClusterPeering that are to go.
+	AwaitsPeering Awaited = "peering"
 )
 
 // WorkersTimeout is how long machines may take to come or go: 20 minutes and more are usual.
