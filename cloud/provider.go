@@ -69,6 +69,8 @@ type PoolSpec struct {
 	// Known are the IDs of the pools that were seen as ours before. One of these that bears another label or name, or is not
 	// listed, is not taken for absent.
 	Known []string
+	// Once: there is one look, and nothing is ordered by it, so what of Known is neither listed nor found is gone.
+	Once bool
 }
 
 // Record is a text of the provider's that outlives the process: one that orders machines writes there what it asks for
@@ -122,7 +124,9 @@ type Pool struct {
 	Unmarked string
 	ID       string
 	// IDs are those of all pools of ours that this one stands for, sorted.
-	IDs  []string
+	IDs []string
+	// Gone are those of PoolSpec.Known that exist no more.
+	Gone []string
 	Name string
 	// Flavor is the machine type of its workers.
 	Flavor string

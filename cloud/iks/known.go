@@ -1,6 +1,7 @@
 package iks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -20,6 +21,10 @@ type knownPool struct {
 	leaving bool
 	// absent is since when it is neither listed nor found, zero while it is.
 	absent time.Time
+	// seen: this instance has seen it as ours; the others are known by what a former one wrote down.
+	seen bool
+	// gone: it is not listed, and that is believed.
+	gone bool
 }
 
 // learn takes in the ids of pools that were ours before this instance began.
@@ -73,18 +78,21 @@ func (p *Provider) unmarked(o pool) string {
 }
 
 // withUnlisted adds those of our pools that exist and are not listed. One that is not found either is only believed to
-// be gone when that lasts: it would be ordered once more, or stay, and cost, when all else is released.
-func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool) ([]pool, error) {
+// be gone when that lasts: it would be ordered once more, or stay, and cost, when all else is released. One that only a
+// former instance has seen is gone at once where the listing has another pool of ours, or nothing is ordered by this look.
+func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, once bool) ([]pool, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
+	listed := slices.ContainsFunc(all, func(o pool) bool { return !o.deleting && !o.deleted && (p.owns(o) || p.known[o.id] != nil) })
+	var unsure error
 	for _, id := range slices.Sorted(maps.Keys(p.known)) {
 		known, now := p.known[id], p.cfg.Now()
 		if i := slices.IndexFunc(all, func(o pool) bool { return o.id == id }); i >= 0 {
-			known.absent, known.leaving = time.Time{}, known.leaving || all[i].deleting || all[i].deleted
+			known.absent, known.gone, known.leaving = time.Time{}, false, known.leaving || all[i].deleting || all[i].deleted
 			continue
 		}
-		if known.leaving || !known.absent.IsZero() && now.Sub(known.absent) >= poolplan.SettlePause {
+		if known.gone = known.leaving || known.lasts(now); known.gone {
 			continue
 		}
 		found, err := p.ask(ctx, g, id)
@@ -94,17 +102,37 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool) (
 			all = append(all, found)
 		case !absent(err, ofPool):
 			return nil, err
+		case once || listed && !known.seen:
+			known.absent, known.gone = now.Add(-poolplan.SettlePause), true
 		default:
 			if known.absent.IsZero() {
 				known.absent = now
 			}
-			return nil, &cloud.Error{
+			unsure = cmp.Or(unsure, error(&cloud.Error{
 				Kind: cloud.Unavailable, Op: p.op("observing"), Err: err,
 				Message: fmt.Sprintf("pool %s is rrpool's, and is neither listed nor found any more: that is believed after %s", id, poolplan.SettlePause),
-			}
+			}))
 		}
 	}
+	if unsure != nil {
+		return nil, unsure
+	}
 	return all, nil
+}
+
+// lasts: it has been absent for so long that it is believed to be gone.
+func (k *knownPool) lasts(now time.Time) bool {
+	return !k.absent.IsZero() && now.Sub(k.absent) >= poolplan.SettlePause
+}
+
+// departed are those of these ids whose pools exist no more.
+func (p *Provider) departed(ids []string) (out []string) {
+	for _, id := range ids {
+		if known := p.known[id]; known != nil && known.gone {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // takeRenamed gives the pools that are ours by their ids, under other names, the places of pools that do not exist.

@@ -148,3 +148,40 @@ func TestAPoolThatIsNotListedIsAskedForByItsID(t *testing.T) {
 		}
 	}
 }
+
+// TestAStaleIDHoldsNothingUp: what a former instance wrote down is gone at once where another pool of ours is listed, and
+// for who looks but once; else it is waited for, for all of them at the same time.
+func TestAStaleIDHoldsNothingUp(t *testing.T) {
+	stale := []string{"gone-a", "gone-b", "gone-c"}
+	for _, generation := range both {
+		w, _ := settled(t, generation, spec(1))
+		id, want := poolID(w), spec(1)
+		want.Known = append([]string{id}, stale...)
+		fresh := w.provider(t, nil)
+		got, err := fresh.Observe(t.Context(), want)
+		require.NoError(t, err)
+		require.Len(t, got.Workers, 3)
+		require.Equal(t, stale, got.Gone)
+		require.True(t, ensure(t, fresh, want).Done)
+
+		w.RemovePool(clusterID, providertest.PoolName)
+		w.Advance(10 * time.Minute)
+		_, err = fresh.Observe(t.Context(), want)
+		require.True(t, cloud.Is(err, cloud.Unavailable), "it has seen that one itself: %v", err)
+
+		fresh = w.provider(t, nil)
+		want.Once = true
+		got, err = w.provider(t, nil).Observe(t.Context(), want)
+		require.NoError(t, err)
+		require.False(t, got.Exists)
+		_, err = fresh.Ensure(t.Context(), want)
+		require.True(t, cloud.Is(err, cloud.Unavailable), "nothing is ordered by it: %v", err)
+		want.Once = false
+		_, err = fresh.Observe(t.Context(), want)
+		require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+		w.Advance(2 * time.Minute)
+		got, err = fresh.Observe(t.Context(), want)
+		require.NoError(t, err, "all of them were waited for at once")
+		require.Equal(t, want.Known, got.Gone)
+	}
+}

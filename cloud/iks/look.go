@@ -50,7 +50,7 @@ func (p *Provider) look(ctx context.Context, want cloud.PoolSpec) (view, error) 
 	}
 	v := view{generation: g}
 	p.learn(want.Known)
-	if err := p.readPools(ctx, &v); err != nil {
+	if err := p.readPools(ctx, &v, want.Once); err != nil {
 		return view{}, err
 	}
 	for i, o := range v.named {
@@ -87,12 +87,12 @@ func (p *Provider) lookAtTaints(ctx context.Context, v *view, want cloud.PoolSpe
 
 // readPools separates our pools from the others, and asks for what the listing leaves
 // out of ours: they are only believed whole.
-func (p *Provider) readPools(ctx context.Context, v *view) error {
+func (p *Provider) readPools(ctx context.Context, v *view, once bool) error {
 	all, err := v.pools(ctx)
 	if err != nil {
 		return err
 	}
-	if all, err = p.withUnlisted(ctx, v.generation, all); err != nil {
+	if all, err = p.withUnlisted(ctx, v.generation, all, once); err != nil {
 		return err
 	}
 	if err := p.separate(v, all); err != nil {
@@ -103,7 +103,7 @@ func (p *Provider) readPools(ctx context.Context, v *view) error {
 			return err
 		}
 		if p.owns(v.named[i]) {
-			p.know(v.named[i].id)
+			p.know(v.named[i].id).seen = true
 		}
 	}
 	if second := v.named[1]; second.id != "" && !p.owns(second) && p.unmarked(second) == "" {

@@ -60,7 +60,9 @@ func (p *Provider) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool
 	defer p.lock.Release(1)
 	want.Flavor = plain(want.Flavor)
 	v, err := p.look(ctx, want)
-	return v.pair.Pool(want), err
+	pool := v.pair.Pool(want)
+	pool.Gone = p.departed(want.Known)
+	return pool, err
 }
 
 // Ensure implements cloud.Provider.
@@ -86,6 +88,7 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 		return cloud.Progress{}, cloud.Interrupted(ctx, p.op("observing"))
 	}
 	defer p.lock.Release(1)
+	want.Once = false
 	v, err := p.look(ctx, want)
 	if err != nil {
 		return cloud.Progress{}, err

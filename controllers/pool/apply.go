@@ -181,24 +181,31 @@ func knownPools(object *v1alpha1.RouteReflectorPool) []string {
 // mostPools is how many are remembered, the latest: two exist at a time at most.
 const mostPools = 4
 
-// rememberPools keeps the IDs of the pools that are ours on the object.
+// rememberPools keeps the IDs of the pools that are ours on the object, without those that are gone: a manager that starts
+// would look for them.
 func (r *Reconciler) rememberPools(ctx context.Context, s *Scope) error {
-	known, last := knownPools(s.object), r.poolClient.last
-	if s.inPlace() || last == nil || !last.Owned {
+	before, last := knownPools(s.object), r.poolClient.last
+	if s.inPlace() || last == nil {
 		return nil
 	}
-	fresh := slices.DeleteFunc(slices.Concat(last.IDs, []string{last.ID}), func(id string) bool { return id == "" || slices.Contains(known, id) })
-	slices.Sort(fresh)
-	if fresh = slices.Compact(fresh); len(fresh) == 0 {
+	known := slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(last.Gone, id) })
+	if last.Owned {
+		fresh := slices.DeleteFunc(slices.Concat(last.IDs, []string{last.ID}), func(id string) bool { return id == "" || slices.Contains(known, id) })
+		slices.Sort(fresh)
+		known = slices.Concat(known, slices.Compact(fresh))
+		known = known[max(0, len(known)-mostPools):]
+	}
+	if slices.Equal(known, before) {
 		return nil
 	}
-	known = slices.Concat(known, fresh)
 	return r.editObject(ctx, s.object, func(o client.Object) {
 		annotations := maps.Clone(o.GetAnnotations())
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[v1alpha1.PoolsAnnotation] = strings.Join(known[max(0, len(known)-mostPools):], ",")
+		if annotations[v1alpha1.PoolsAnnotation] = strings.Join(known, ","); len(known) == 0 {
+			delete(annotations, v1alpha1.PoolsAnnotation)
+		}
 		o.SetAnnotations(annotations)
 	})
 }

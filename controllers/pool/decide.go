@@ -276,6 +276,7 @@ func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 		Retire:      want.Retire,
 		Replace:     want.Replace,
 		Known:       knownPools(s.object),
+		Once:        s.once,
 		Options: cloud.PoolOptions{
 			OperatingSystem:        spec.OperatingSystem,
 			SecurityGroups:         spec.SecurityGroups,

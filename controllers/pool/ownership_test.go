@@ -95,6 +95,33 @@ func TestThePoolsThatWereOurs(t *testing.T) {
 	require.Contains(t, strings.Join(e.emitted, "\n"), "worker pool "+ourPool+", which rrpool did not make, is left as it is")
 }
 
+// A manager that starts, and a command, look for each of these IDs: those of pools that are gone go from the object.
+func TestThePoolsThatAreGoneAreForgotten(t *testing.T) {
+	e := newEnvironment(t)
+	e.script = always(steady)
+	of := func(id string, gone ...string) string {
+		e.cloud.pool = cloud.Pool{Exists: id != "", Owned: id != "", Name: ourPool, ID: id, Gone: gone}
+		e.after(10 * time.Minute)
+		return e.object().Annotations[v1alpha1.PoolsAnnotation]
+	}
+	require.Equal(t, "p1", of("p1"))
+	require.Equal(t, "p1,p2", of("p2"))
+	require.Equal(t, "p2", of("p2", "p1"))
+	require.Empty(t, of("", "p2"))
+	require.NotContains(t, e.object().Annotations, v1alpha1.PoolsAnnotation)
+
+	inCloud(t, func(o *cloudEnvironment) {
+		stale := o.object()
+		stale.Annotations = map[string]string{v1alpha1.PoolsAnnotation: "gone-for-long"}
+		o.server.RemovePool(clusterID, ourPool)
+		o.pass(5 * time.Minute)
+		o.restart()
+		scope, err := o.reconciler.Look(t.Context(), stale)
+		require.NoError(t, err)
+		require.Nil(t, scope.ProviderProblem, "a command looks once")
+	})
+}
+
 // A pool that was never looked at is not known to be gone.
 func TestNothingIsReleasedUnseen(t *testing.T) {
 	e := newEnvironment(t, deletingThePool)

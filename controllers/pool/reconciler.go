@@ -151,7 +151,7 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 		return retry(err)
 	}
 	r.readRecord(object)
-	s, err := r.observe(ctx, object)
+	s, err := r.observe(ctx, &Scope{object: object})
 	if err != nil {
 		return r.observeFailed(ctx, s, err)
 	}
@@ -199,6 +199,8 @@ type Scope struct {
 
 	object *v1alpha1.RouteReflectorPool
 	now    time.Time
+	// once: there is no other look after this one, and nothing is done.
+	once bool
 	// disconnected is why no provider is connected, nil when one is.
 	disconnected *plan.Problem
 	// warning is what is not as the spec wants it, and no reason to stop.
@@ -341,7 +343,7 @@ func scopeOf(object *v1alpha1.RouteReflectorPool) plan.Scope {
 // Look observes and decides as a reconciliation does, and changes nothing, whatever the mode. It may emit events.
 func (r *Reconciler) Look(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
 	r.setDefaults()
-	s, err := r.observe(ctx, object)
+	s, err := r.observe(ctx, &Scope{object: object, once: true})
 	if err != nil {
 		return Scope{}, err
 	}
@@ -352,7 +354,7 @@ func (r *Reconciler) Look(ctx context.Context, object *v1alpha1.RouteReflectorPo
 // that are models it shows what the manager would do with the real ones.
 func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
 	r.setDefaults()
-	s, err := r.observe(ctx, object)
+	s, err := r.observe(ctx, &Scope{object: object})
 	if err != nil {
 		return Scope{}, err
 	}
@@ -364,8 +366,7 @@ func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflect
 }
 
 // observe gathers and decides.
-func (r *Reconciler) observe(ctx context.Context, object *v1alpha1.RouteReflectorPool) (*Scope, error) {
-	s := &Scope{object: object}
+func (r *Reconciler) observe(ctx context.Context, s *Scope) (*Scope, error) {
 	if err := r.lookAtCluster(ctx, s); err != nil {
 		return s, err
 	}
