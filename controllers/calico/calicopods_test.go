@@ -300,6 +300,7 @@ func TestWhatClusterInformationSaysOfBGP(t *testing.T) {
 		"nothing seen, and nothing said":  {unseen: unseen, unknown: unseen},
 		"nothing seen, and another word":  {kind: "k8s,bgpx", unseen: unseen, unknown: unseen + "; clusterType"},
 		"nothing seen of Canal":           {kind: "canal,k8s", unseen: unseen, refused: `clusterType of ClusterInformation default is "canal,k8s"`},
+		"nothing seen, Canal of the past": {kind: "bgp,canal,k8s", unseen: unseen, unknown: unseen},
 		"none, with sessions of the past": {kind: "k8s,bgp", without: "vxlan", reports: up, refused: `CALICO_NETWORKING_BACKEND is "vxlan"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -219,8 +219,8 @@ type routeSettings struct {
 	felix, bgp string
 	// doubt is why what the fields say is not known, "" for nothing.
 	doubt string
-	// wireguard names, for IPv4 (true) and IPv6, a FelixConfiguration that switches it on: Felix then has the routes to the nodes with it, and
-	// BIRD's are kept from the kernel.
+	// wireguard names, for IPv4 (true) and IPv6, a FelixConfiguration that switches it on: Felix then has the routes to the nodes with it, in
+	// a routing table of its own. BIRD does not learn those: it reads the main one.
 	wireguard map[bool]string
 }
 
@@ -236,6 +236,8 @@ const (
 func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
 	newer, known := s.newer()
 	out := s.by(p, newer)
+	direct := !strings.HasSuffix(out.Encapsulation, " Always")
+	either := out.Direct || !known && s.by(p, !newer).Direct
 	cidr, err := netip.ParsePrefix(p.CIDR)
 	switch {
 	case p.CIDR != "" && err != nil:
@@ -246,13 +248,15 @@ func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
 	case s.doubt != "":
 		out.Unknown = s.doubt
 	case p.CIDR != "" && s.wireguard[cidr.Addr().Is4()] != "":
+		direct = either
 		out.Unknown = fmt.Sprintf("FelixConfiguration %s enables WireGuard, and Felix has the routes to all nodes that use it", s.wireguard[cidr.Addr().Is4()])
 	case !known && s.by(p, !newer) != out:
+		direct = either
 		out.Unknown = fmt.Sprintf("calicoVersion of ClusterInformation %s is %q, and they are Felix's from Calico %s on unless programClusterRoutes of "+
 			"FelixConfiguration and of BGPConfiguration say otherwise", defaultConfig, s.version, felixHasIPIP)
 	}
 	if out.Unknown != "" {
-		out.Unknown, out.BIRD, out.Felix, out.Direct = plan.Plain(out.Unknown, 512), false, false, true
+		out.Unknown, out.BIRD, out.Felix, out.Direct = plan.Plain(out.Unknown, 512), false, false, direct
 	}
 	return out
 }

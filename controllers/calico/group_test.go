@@ -274,7 +274,7 @@ func TestWhoProgramsRoutes(t *testing.T) {
 	who := func(s routeSettings, p apiv3.IPPoolSpec) string {
 		r := s.of(p)
 		if r.Unknown != "" {
-			require.True(t, r.Direct && !r.BIRD && !r.Felix)
+			require.True(t, !r.BIRD && !r.Felix)
 			return unknown
 		}
 		return map[[2]bool]string{{true, false}: bird, {false, true}: felix, {true, true}: both, {false, false}: nobody}[[2]bool{r.BIRD, r.Felix}]
@@ -318,20 +318,28 @@ func TestWhoProgramsRoutes(t *testing.T) {
 // What Calico's objects say in words that we do not know, or for some nodes only, leaves it unknown who programs routes, and is named.
 func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 	const version, pool = `{"calicoVersion":"v3.31.0"}`, `{"cidr":"10.5.0.0/16"}`
-	for name, c := range map[string]struct{ pool, felix, bgp, node, version, says string }{
+	for name, c := range map[string]struct {
+		pool, felix, bgp, node, version, says string
+		direct                                bool
+	}{
 		"as we know it":                {pool: pool, felix: `{"wireguardEnabledV6":true}`, says: ""},
-		"an unknown mode of IP-in-IP":  {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Sometimes"}`, says: `ipipMode is "Sometimes", vxlanMode ""`},
-		"an unknown mode of VXLAN":     {pool: `{"cidr":"10.5.0.0/16","vxlanMode":"always"}`, says: `vxlanMode "always"`},
-		"no range":                     {pool: `{"cidr":"10.5.0.0"}`, says: `"10.5.0.0" is no range`},
-		"a value of Felix's":           {pool: pool, felix: `{"programClusterRoutes":"EnabledForPods"}`, says: `programClusterRoutes of FelixConfiguration default is "EnabledForPods"`},
-		"a value of BIRD's":            {pool: pool, bgp: `{"programClusterRoutes":"enabled"}`, says: `programClusterRoutes of BGPConfiguration default is "enabled"`},
-		"another one of a node":        {pool: pool, node: `{"programClusterRoutes":"Enabled"}`, says: `programClusterRoutes of FelixConfiguration node.n is "Enabled"`},
+		"an unknown mode of IP-in-IP":  {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Sometimes"}`, says: `ipipMode is "Sometimes", vxlanMode ""`, direct: true},
+		"an unknown mode of VXLAN":     {pool: `{"cidr":"10.5.0.0/16","vxlanMode":"always"}`, says: `vxlanMode "always"`, direct: true},
+		"no range":                     {pool: `{"cidr":"10.5.0.0"}`, says: `"10.5.0.0" is no range`, direct: true},
+		"a value of Felix's":           {pool: pool, felix: `{"programClusterRoutes":"EnabledForPods"}`, says: `programClusterRoutes of FelixConfiguration default is "EnabledForPods"`, direct: true},
+		"a value of BIRD's":            {pool: pool, bgp: `{"programClusterRoutes":"enabled"}`, says: `programClusterRoutes of BGPConfiguration default is "enabled"`, direct: true},
+		"another one of a node":        {pool: pool, node: `{"programClusterRoutes":"Enabled"}`, says: `programClusterRoutes of FelixConfiguration node.n is "Enabled"`, direct: true},
 		"WireGuard":                    {pool: pool, felix: `{"wireguardEnabled":true}`, says: "FelixConfiguration default enables WireGuard, and Felix has the routes"},
 		"WireGuard on a node":          {pool: pool, node: `{"wireguardEnabled":true}`, says: "FelixConfiguration node.n enables WireGuard"},
 		"WireGuard for IPv6":           {pool: `{"cidr":"fd00::/64"}`, felix: `{"wireguardEnabledV6":true}`, says: "FelixConfiguration default enables WireGuard"},
 		"WireGuard for IPv4 only":      {pool: `{"cidr":"fd00::/64"}`, felix: `{"wireguardEnabled":true}`, says: ""},
 		"WireGuard, and VXLAN anyway":  {pool: `{"cidr":"10.5.0.0/16","vxlanMode":"Always"}`, felix: `{"wireguardEnabled":true}`, says: ""},
 		"IP-in-IP of no known release": {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, version: `{"calicoVersion":""}`, says: `calicoVersion of ClusterInformation default is ""`},
+		"the same for other subnets":   {pool: `{"cidr":"10.5.0.0/16","ipipMode":"CrossSubnet"}`, version: `{"calicoVersion":"master"}`, says: `is "master"`, direct: true},
+		"and WireGuard":                {pool: `{"cidr":"10.5.0.0/16","ipipMode":"CrossSubnet"}`, version: `{"calicoVersion":"master"}`, felix: `{"wireguardEnabled":true}`, says: "WireGuard", direct: true},
+		"WireGuard, and Felix's":       {pool: pool, felix: `{"wireguardEnabled":true,"programClusterRoutes":"EnabledNoEncapOnly"}`, says: "WireGuard", direct: true},
+		"WireGuard over tunnels":       {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, felix: `{"wireguardEnabled":true,"programClusterRoutes":"Enabled"}`, says: "WireGuard"},
+		"a value, and only tunnels":    {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, felix: `{"programClusterRoutes":"x"}`, says: `is "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			routes := routesIn(func(kind string, into any) {
@@ -348,6 +356,7 @@ func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 			got := routes.Pools[0]
 			require.Contains(t, got.Unknown, c.says)
 			require.Equal(t, c.says == "", got.Unknown == "")
+			require.Equal(t, c.direct, got.Direct, "whether each node announces the blocks of others too")
 			require.False(t, got.Unknown != "" && (routes.Useless() || got.BIRD || got.Felix))
 		})
 	}

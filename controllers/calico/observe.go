@@ -87,7 +87,7 @@ func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.S
 		return fmt.Sprintf("%s is %q", backendVariable, withoutBIRD), ""
 	case slices.ContainsFunc(slices.Collect(maps.Values(reports)), runs):
 		return "", ""
-	case unknown != "" && slices.Contains(of, canalType):
+	case unknown != "" && slices.Contains(of, canalType) && !slices.Contains(of, "bgp"):
 		return named, ""
 	case s.clusterType != "" && !slices.Contains(of, "bgp"):
 		return "", strings.TrimPrefix(unknown+"; "+named+", which does not name bgp", "; ")
@@ -95,7 +95,7 @@ func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.S
 	return "", unknown
 }
 
-// canalType is in the clusterType of Canal.
+// canalType is in the clusterType of Canal, and beside bgp in that of a Calico which has replaced it: words are only added.
 const canalType = "canal"
 
 // addCalicoNodes adds what the pods show. Where the watch of Nodes stands still that of pods may as well: one that looks Ready then

@@ -26,8 +26,20 @@ func (a *Adapter) Try(ctx context.Context, scope plan.Scope, action plan.Action)
 // Refuses reports whether an error is the apiserver's answer that it would not take what is written, as its value is not
 // allowed. That a user lacks a right says nothing of the value, and neither does a conflict.
 func Refuses(err error) bool {
-	denied := apierrors.IsForbidden(err) && !strings.Contains(err.Error(), " cannot ") // by admission, not for want of a right
-	return !IsConflict(err) && (denied || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
+	denied := apierrors.IsForbidden(err) && !lacksRight(err.Error())
+	return !IsConflict(err) && !Untriable(err) && (denied || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
+}
+
+// lacksRight: an answer is the authorizer's, which begins with the user, not that of admission, which may quote one.
+func lacksRight(answer string) bool {
+	before, of, found := strings.Cut(answer, `is forbidden: User "`)
+	return found && strings.Contains(of, `" cannot `) && !strings.Contains(before, " denied ")
+}
+
+// Untriable reports whether an error is the apiserver's answer that a webhook of the cluster takes no dry runs, with whatever rights: only
+// the write itself shows whether it would be taken.
+func Untriable(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), `" does not support dry run`)
 }
 
 // dryRun is a client that changes nothing, by whichever verb.

@@ -2,6 +2,7 @@ package calico
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
 	"github.com/rrpool/rrpool/controllers/plan"
 )
@@ -82,7 +84,22 @@ func TestWhatAPolicyWouldRefuseIsKnownAsWell(t *testing.T) {
 func TestWhoMayNotAskIsNotRefused(t *testing.T) {
 	peers := schema.GroupResource{Group: "crd.projectcalico.org", Resource: "bgppeers"}
 	require.False(t, Refuses(apierrors.NewForbidden(peers, "a", errUser(`User "u" cannot create resource "bgppeers" in API group "crd.projectcalico.org" at the cluster scope`))))
-	require.True(t, Refuses(apierrors.NewForbidden(peers, "a", errUser("admission webhook denied the request"))))
+	require.False(t, Refuses(fmt.Errorf("creating it: %w", apierrors.NewForbidden(peers, "", errUser(`User "cannot \"do\"" cannot list resource "bgppeers"`)))))
+	for _, denial := range []string{
+		"admission webhook denied the request",
+		`admission webhook "validate.kyverno.svc-fail" denied the request: BGPPeers cannot be created by service accounts`,
+		`admission webhook "w" denied the request: secrets "a" is forbidden: User "w" cannot get resource "secrets"`,
+		`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: User "u" cannot create BGPPeers`,
+	} {
+		require.True(t, Refuses(apierrors.NewForbidden(peers, "a", errUser(denial))), denial)
+		webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: denial}}
+		require.True(t, Refuses(webhook), denial)
+	}
+	dry := fmt.Errorf("creating it: %w", webhookerrors.NewDryRunUnsupportedErr("w"))
+	require.True(t, Untriable(dry))
+	require.False(t, Refuses(dry))
+	bad := apierrors.NewBadRequest(`strict decoding error: unknown field "spec.x"`)
+	require.True(t, Refuses(bad) && !Untriable(bad))
 	require.False(t, Refuses(apierrors.NewConflict(peers, "a", errUser("changed"))))
 	require.False(t, Refuses(apierrors.NewInternalError(errUser("failed calling webhook"))))
 	require.False(t, Refuses(nil))

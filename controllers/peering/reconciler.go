@@ -255,6 +255,7 @@ func (r *Reconciler) try(ctx context.Context, s *scope) error {
 		}
 		err := r.Datastore.Try(ctx, s.labels, action)
 		switch {
+		case calico.Untriable(err): // only the write shows it
 		case calico.Refuses(err):
 			s.step.Problem = plan.Problemf("WriteRefused", "the datastore would not let rrpool %s, so nothing is written: %v: correct that value", plan.Described(action), err)
 			s.step.Actions = nil

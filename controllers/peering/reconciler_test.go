@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -65,6 +66,13 @@ func (s sessions) ObservePeering(ctx context.Context, scope plan.Scope) (planpee
 	}
 	out.Cluster.Statuses = statuses
 	return out, err
+}
+
+// untriable is a Datastore with a webhook that takes no dry runs.
+type untriable struct{ peering.Datastore }
+
+func (untriable) Try(context.Context, plan.Scope, plan.Action) error {
+	return fmt.Errorf("creating it: %w", webhookerrors.NewDryRunUnsupportedErr("w"))
 }
 
 // bench is a manager's controller on a real apiserver, with the real adapter.
@@ -444,6 +452,15 @@ func TestAValueThatWouldBeRefusedIsFoundBeforeTheFirstWrite(t *testing.T) {
 	require.NotEmpty(t, b.there(), "the negative control")
 }
 
+// Where a webhook takes no dry runs, only the write shows whether it is taken.
+func TestWhatNobodyCanTryIsNotWaitedFor(t *testing.T) {
+	b := newBench(t)
+	b.Datastore = untriable{b.Datastore}
+	b.create(followed("b"))
+	b.settle("b")
+	require.NotEmpty(t, b.there())
+}
+
 func static(reflector, pods, services string) v1alpha1.ClusterPeeringSpec {
 	return v1alpha1.ClusterPeeringSpec{Remote: v1alpha1.RemoteCluster{Static: &v1alpha1.StaticRemote{
 		ASNumber: 64513, Reflectors: []string{reflector}, PodCIDRs: []string{pods}, ServiceCIDRs: []string{services},
@@ -575,7 +592,7 @@ func (b *bench) restart(between *intercept.Interceptor) {
 	b.start(line.Config())
 }
 
-// A remote cluster that changes its mind at every look has few objects written, and it is said why.
+// A remote cluster that changes at every look has few objects written, and it is said why.
 func TestARemoteClusterThatChangesItsMindIsHeldBack(t *testing.T) {
 	b := newBench(t)
 	b.up = true

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 // try asks the datastore whether it would take what is written first, before any of that is, or a machine is ordered:
 // a value that it refuses would stop the rollout half way. A refusal is a problem of the cluster, as what the datastore
-// reports itself is. Whatever else is in the way leaves the answer unknown.
+// reports itself is, and so is an object of others under a name of ours. Whatever else is in the way leaves the answer unknown.
 func (r *Reconciler) try(ctx context.Context, s *Scope) {
 	ahead := s.Step.Ahead
 	if len(ahead) == 0 || reflect.DeepEqual(ahead, r.tried) {
@@ -23,14 +24,31 @@ func (r *Reconciler) try(ctx context.Context, s *Scope) {
 		if err == nil {
 			continue
 		}
-		if s.Untried = fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Described(action), err); !calico.Refuses(err) {
+		problem := refused(action, err)
+		if problem == nil {
+			s.Untried = fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Described(action), err)
+			if calico.Untriable(err) {
+				continue
+			}
 			return
 		}
-		s.Cluster.Problems = append(slices.Clone(s.Cluster.Problems), *plan.Problemf(ReasonWriteRefused,
-			"the datastore would not let rrpool %s, so nothing is changed or ordered: %v: correct that value, or delete this object", plan.Described(action), err))
+		s.Cluster.Problems = append(slices.Clone(s.Cluster.Problems), *problem)
 		s.Untried = nil
 		r.compute(s)
 		return
 	}
 	r.tried = ahead
+}
+
+// refused is what a trial shows to be in the way, nil where it shows nothing.
+func refused(action plan.Action, err error) *plan.Problem {
+	var taken *calico.NameTakenError
+	switch {
+	case errors.As(err, &taken):
+		return plan.Problemf("NameTaken", "%s", taken)
+	case calico.Refuses(err):
+		return plan.Problemf(ReasonWriteRefused,
+			"the datastore would not let rrpool %s, so nothing is changed or ordered: %v: correct that value, or delete this object", plan.Described(action), err)
+	}
+	return nil
 }

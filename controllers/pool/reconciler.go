@@ -155,7 +155,7 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return r.observeFailed(ctx, s, err)
 	}
-	if s.Untried != nil && !s.paused() {
+	if s.Untried != nil && !s.paused() && !calico.Untriable(s.Untried) {
 		return r.observeFailed(ctx, s, s.Untried)
 	}
 	r.observeErrors = errorSeries{}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -83,9 +84,16 @@ func TestNothingIsOrderedThatCouldNotBeFinished(t *testing.T) {
 	require.Error(t, e.reconcile(), "what is not known is asked again")
 	e.expect("Ready Unknown ObservationFailed")
 	require.Contains(t, e.condition(v1alpha1.ConditionReady).Message, "no answer")
+	e.calico.fail["try"] = fmt.Errorf("trying: %w", &calico.NameTakenError{Kind: "BGPPeer", Name: "rrpool-a-b"})
+	e.settle(3)
+	e.expect("Ready False NameTaken", "Degraded True NameTaken")
+	require.Contains(t, e.condition(v1alpha1.ConditionReady).Message, `BGPPeer "rrpool-a-b" exists but was not made by rrpool`)
 	require.Zero(t, e.cloud.ensured)
 	require.Empty(t, e.calico.applied)
 
+	e.calico.fail["try"] = webhookerrors.NewDryRunUnsupportedErr("w")
+	e.settle(3)
+	require.NotZero(t, e.cloud.ensured, "what nobody can try is not waited for")
 	delete(e.calico.fail, "try")
 	e.settle(3)
 	require.NotZero(t, e.cloud.ensured, "the negative control")

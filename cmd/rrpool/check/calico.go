@@ -78,6 +78,8 @@ func writes(f facts) *Result {
 	switch {
 	case step.Problem != nil && step.Problem.Reason == pool.ReasonWriteRefused:
 		return refusal(*step.Problem)
+	case calico.Untriable(f.snapshot.Untried):
+		return note("whether the apiserver would take what rrpool writes is not known: nobody can try it (%s)", iostreams.Sentence(f.snapshot.Untried))
 	case f.snapshot.Untried != nil:
 		return note("whether the apiserver would take what rrpool writes is not known: your user cannot try it (%s)", iostreams.Sentence(f.snapshot.Untried)).
 			also("the manager tries it before it changes or orders anything")

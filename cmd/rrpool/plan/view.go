@@ -14,6 +14,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
@@ -195,7 +196,7 @@ func (p *Plan) note() {
 	}
 	in, spec, iks := p.in, p.in.Object.Spec, p.in.Provider == v1alpha1.ProviderIKS
 	note(in.Name != "" && iks && in.Pool == nil && in.ProviderProblem == nil, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
-	note(in.Untried != nil, "Whether the apiserver would take what is written could not be tried with your rights: the manager tries it before it changes or orders anything.")
+	note(in.Untried != nil, untried(in.Untried))
 	note(in.Uncounted != "", "The pods were not counted: "+in.Uncounted+".")
 	note(in.Name != "" && !in.Stored && spec.Mode != v1alpha1.ModeFullMesh,
 		"The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")
@@ -378,3 +379,11 @@ func (step Step) print(s iostreams.Streams, number int) {
 
 // lasting is a duration in words.
 func lasting(seconds int) string { return (time.Duration(seconds) * time.Second).String() }
+
+// untried says why it is not known whether the apiserver would take what is written.
+func untried(err error) string {
+	if calico.Untriable(err) {
+		return "Whether the apiserver would take what is written is not known: a webhook of the cluster takes no dry runs."
+	}
+	return "Whether the apiserver would take what is written could not be tried with your rights: the manager tries it before it changes or orders anything."
+}

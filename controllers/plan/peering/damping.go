@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A remote cluster that changes its mind has up to 200 IPPools written for each change. So many changes an hour are taken at once;
+// A remote cluster that changes repeatedly has up to 200 IPPools written for each change. So many changes an hour are taken at once;
 // beyond that, one is taken when it has stayed as it is for steadyFor. Reflectors come and go more often than ranges, as when their
 // nodes are replaced, and each costs a few BGPPeers.
 const (

@@ -340,8 +340,8 @@ func TestWhatIsAllowedIsTaken(t *testing.T) {
 	require.Nil(t, peering.Next(w.observed(0), w.two[0].d).Problem)
 }
 
-// However often a remote cluster changes its mind, few changes are taken; where it stays with one, that is.
-func TestARemoteClusterThatChangesItsMindIsDamped(t *testing.T) {
+// However often a remote cluster changes, few changes are taken; where it stays with one, that is.
+func TestARemoteClusterThatChangesRepeatedlyIsDamped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d peering.Damping
 		now, taken, changes := time.Unix(1e9, 0), map[string]int{}, 0
