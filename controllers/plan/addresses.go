@@ -27,23 +27,48 @@ func Shared(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
 	return out
 }
 
-// Unreachable says why no other node can have a session with a BGP address, "" where nothing speaks against it.
-func Unreachable(a netip.Addr, nodes []Node) string {
-	switch {
-	case a.IsLoopback(), a.IsUnspecified():
-		return "is the node's own"
-	case a.IsLinkLocalUnicast():
-		return "is link-local"
-	case a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return "is of no single host"
-	}
+// Here reports whether an address is that of one of the nodes: its BGP address, or another of its machine. One that
+// several machines have is that of the router before them.
+func Here(a netip.Addr, nodes []Node) bool {
+	own := 0
 	for i := range nodes {
-		j := slices.IndexFunc(nodes[i].Blocks, func(b netip.Prefix) bool { return b.Contains(a) })
-		if j >= 0 {
-			return "is in the range of pods " + nodes[i].Blocks[j].String()
+		if slices.Contains(nodes[i].Addresses, a) {
+			return true
+		}
+		if slices.Contains(nodes[i].Own, a) {
+			own++
 		}
 	}
-	return ""
+	return own == 1
+}
+
+// Unreachable gives what says why no other node can have a session with a BGP address, "" where nothing speaks against it.
+func Unreachable(nodes []Node) func(netip.Addr) string {
+	blocks, lengths := map[netip.Prefix]bool{}, []int{} // mostly of one length
+	for i := range nodes {
+		for _, b := range nodes[i].Blocks {
+			blocks[b.Masked()] = true
+			if !slices.Contains(lengths, b.Bits()) {
+				lengths = append(lengths, b.Bits())
+			}
+		}
+	}
+	return func(a netip.Addr) string {
+		switch {
+		case a.IsLoopback(), a.IsUnspecified():
+			return "is the node's own"
+		case a.IsLinkLocalUnicast():
+			return "is link-local"
+		case a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+			return "is of no single host"
+		}
+		for _, bits := range lengths {
+			if b, err := a.Prefix(bits); err == nil && blocks[b] {
+				return "is in the range of pods " + b.String()
+			}
+		}
+		return ""
+	}
 }
 
 // Apart are the Ready nodes with a BGP address that is none of the machine's own as Kubernetes knows them, where most others

@@ -102,6 +102,9 @@ const backendVariable = "CALICO_NETWORKING_BACKEND"
 
 var noBIRD = []string{"none", "vxlan"}
 
+// withBIRD is its value that names BIRD.
+const withBIRD = "bird"
+
 // calicoNamespaces are where calico-node mostly is: by manifest, and by the operator.
 var calicoNamespaces = []string{"calico-system", "kube-system"}
 
@@ -172,9 +175,9 @@ func (f facts) mixed() bool {
 	return slices.ContainsFunc(all, func(n plan.Node) bool { return as(n) != as(all[0]) })
 }
 
-// meshOff is what to know before anything is removed that is not rrpool's.
+// meshOff is what to know before anything is removed that is not rrpool's where routes may depend on it.
 func (f facts) meshOff() []string {
-	if f.snapshot.Cluster.BGP.MeshOn() {
+	if f.snapshot.Cluster.BGP.MeshOn() || rollout.Relied(f.snapshot.Cluster) {
 		return nil
 	}
 	_, carried := rollout.Carried(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel)
@@ -206,7 +209,7 @@ func doubtful(f facts) *Result {
 	case f.backend.found && slices.Contains(noBIRD, f.backend.value):
 		return fail("calico-node runs no BIRD (%s of DaemonSet %s/%s is %q): nodes have BGP addresses all the same", backendVariable,
 			f.calicoNode.value.Namespace, f.calicoNode.value.Name, f.backend.value).see("BGPDisabled")
-	case kind[0] != "" && !slices.Contains(kind, "bgp"):
+	case kind[0] != "" && !slices.Contains(kind, "bgp") && f.backend.value != withBIRD:
 		return unknown("whether BGP is enabled is not known: clusterType of ClusterInformation default is %q, which does not name bgp", plan.Plain(strings.Join(kind, ","), 64)).
 			do("see whether BIRD runs in calico-node (%s=bird)", backendVariable)
 	case !f.backend.found && (f.backend.hidden != "" || f.snapshot.Cluster.BGPUnknown != ""):
@@ -298,6 +301,10 @@ func asNumbers(f facts) *Result {
 func addresses(f facts) *Result {
 	nodes := f.snapshot.Cluster.Nodes
 	var clash, unreachable, former, apart []string
+	why, refuses := plan.Unreachable(nodes), warn // where reflectors are, or the mesh is off, the manager goes on
+	if f.snapshot.Cluster.BGP.MeshOn() && rollout.Starting(f.snapshot.Cluster) {
+		refuses = fail
+	}
 	ready, all := plan.Shared(nodes, plan.Usable), plan.Shared(nodes, plan.Node.SpeaksBGP)
 	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
 		if names := ready[a]; len(names) > 0 {
@@ -308,8 +315,8 @@ func addresses(f facts) *Result {
 	}
 	for _, n := range nodes {
 		for _, a := range n.Addresses {
-			if why := plan.Unreachable(a, nodes); why != "" && plan.Usable(n) {
-				unreachable = append(unreachable, fmt.Sprintf("%s of node %s %s", a, n.Name, why))
+			if what := why(a); what != "" && plan.Usable(n) {
+				unreachable = append(unreachable, fmt.Sprintf("%s of node %s %s", a, n.Name, what))
 			}
 		}
 	}
@@ -320,9 +327,9 @@ func addresses(f facts) *Result {
 	case !slices.ContainsFunc(nodes, plan.Node.SpeaksBGP):
 		return nil
 	case len(clash) > 0:
-		return fail("several Ready nodes have one BGP address").also(clash...).see("SharedBGPAddress")
+		return refuses("several Ready nodes have one BGP address").also(clash...).see("SharedBGPAddress")
 	case len(unreachable) > 0:
-		return fail("no other node can have a session with the BGP address of %s", iostreams.Number(len(unreachable), "node")).also(unreachable...).see("UnusableBGPAddress")
+		return refuses("no other node can have a session with the BGP address of %s", iostreams.Number(len(unreachable), "node")).also(unreachable...).see("UnusableBGPAddress")
 	case len(former) > 0:
 		return warn("nodes that are not Ready have the BGP address of another").also(former...).
 			do("kubectl delete node those of hosts that are gone or bear another name: a node that shares its address does not become a route reflector")
@@ -344,12 +351,13 @@ func reflectors(f facts) *Result {
 // peers that are not rrpool's: to routers they are fine, between nodes they are not.
 func peers(f facts) *Result {
 	var inside, outside, idle, pods []string
+	starting := rollout.Starting(f.snapshot.Cluster)
 	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
 		case p.Owned, p.Peering != "":
 		case p.Workloads:
 			pods = append(pods, p.Name)
-		case rollout.InCluster(p, f.snapshot.Cluster.Nodes):
+		case rollout.Refused(p, f.snapshot.Cluster.Nodes, starting):
 			inside = append(inside, p.Name)
 			if why := rollout.Idle(p, f.snapshot.Cluster.Nodes, f.object.Spec.BGP.NodeLabel); why != "" {
 				idle = append(idle, p.Name+" makes no sessions now: "+why)

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,7 @@ type row struct {
 	edit  func(*facts)
 	want  Status
 	says  string
+	never string
 	page  string
 	unset bool
 }
@@ -67,6 +69,7 @@ func try(t *testing.T, start func(*testing.T) facts, rows map[string]row) {
 			require.NotNil(t, got)
 			require.Equal(t, tc.want, got.Status, got.Message)
 			require.Contains(t, fmt.Sprint(got.Message, got.Details, got.Remedy), tc.says)
+			require.True(t, tc.never == "" || !strings.Contains(fmt.Sprint(got.Message, got.Details, got.Remedy), tc.never), got)
 			if tc.page != "" {
 				require.Equal(t, plan.Docs+tc.page, got.Link)
 			}
@@ -210,6 +213,17 @@ func TestCalico(t *testing.T) {
 			f.snapshot.Cluster.Problems = []plan.Problem{{Reason: reason, Message: reason + " it is"}}
 		}
 	}
+	onOurs := func(f *facts) {
+		f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.Saved = new(bool), &plan.Mesh{}
+	}
+	twice := func(f *facts) { f.snapshot.Cluster.Nodes[1].Addresses = f.snapshot.Cluster.Nodes[0].Addresses }
+	loopback := func(f *facts) {
+		f.snapshot.Cluster.Nodes[1].Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	}
+	ownAddress := func(f *facts) {
+		f.snapshot.Cluster.Nodes[0].Own = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+		f.snapshot.Cluster.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1"}}
+	}
 	env := func(value string) func(*facts) {
 		return func(f *facts) { f.calicoNode.value.Spec.Template.Spec.Containers[0].Env[0].Value = value }
 	}
@@ -262,6 +276,28 @@ func TestCalico(t *testing.T) {
 		"a backend that may not be read":     {id: "bgp", edit: func(f *facts) { f.backend.hidden = "no" }, want: Warning, says: "not known: no"},
 		"a clusterType with BGP":             {id: "bgp", edit: func(f *facts) { f.information.value.Spec.ClusterType = "typha,kdd,k8s,bgp" }, want: OK},
 		"a clusterType without BGP":          {id: "bgp", edit: func(f *facts) { f.information.value.Spec.ClusterType = "k8s,canal" }, want: Warning, says: `"k8s,canal", which does not name bgp`},
+		"and a backend that names BIRD": {id: "bgp", edit: func(f *facts) {
+			f.information.value.Spec.ClusterType, f.backend = "kubeadm,kdd", seen[string]{value: "bird", found: true}
+		}, want: OK},
+		"one address twice": {id: "addresses", edit: twice, want: Error, says: "several Ready nodes", page: "runbook/conditions.md#sharedbgpaddress"},
+		"one address twice on our reflectors": {id: "addresses", edit: func(f *facts) {
+			onOurs(f)
+			twice(f)
+		}, want: Warning, page: "runbook/conditions.md#sharedbgpaddress"},
+		"a loopback address": {id: "addresses", edit: loopback, want: Error, page: "runbook/conditions.md#unusablebgpaddress"},
+		"a loopback address without the mesh": {id: "addresses", edit: func(f *facts) {
+			meshless()(f)
+			loopback(f)
+		}, want: Warning, page: "runbook/conditions.md#unusablebgpaddress"},
+		"two AS numbers on our reflectors": {id: "as-numbers", edit: func(f *facts) {
+			onOurs(f)
+			f.snapshot.Cluster.Nodes[0].ASN = 65001
+		}, want: Error, never: "remove none of them"},
+		"another address of a machine": {id: "peers", edit: ownAddress, want: Error, page: "runbook/conditions.md#foreigninclusterpeer"},
+		"and on our reflectors": {id: "peers", edit: func(f *facts) {
+			onOurs(f)
+			ownAddress(f)
+		}, want: OK, says: "left alone: tor"},
 		"no BGP":                             {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "runbook/conditions.md#bgpdisabled"},
 		"a node without BGP":                 {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
 		"no nodes":                           {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nil }, want: Error, says: "no nodes"},

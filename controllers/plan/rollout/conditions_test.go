@@ -80,6 +80,10 @@ func TestAddressesThatNodesShare(t *testing.T) {
 			o = w.observe()
 			tc.edit(&o)
 			require.Nil(t, w.next(o).Problem, "with the mesh off the others are healed all the same")
+			o.BGP.Mesh.Enabled, o.BGP.Restored = nil, w.now.Add(-time.Hour)
+			require.NotNil(t, o.BGP.Saved)
+			id := dead(w, &o, 0)
+			require.Equal(t, []string{id}, ensured(w.next(o)).Replace, "and while it is back: %s", w.next(o).Reason)
 		})
 	}
 }

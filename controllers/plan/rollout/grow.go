@@ -10,10 +10,12 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// starting: no node reflects yet, and none has relied on it.
-func (v *view) starting() bool {
-	return len(v.current) == 0 && v.BGP.Saved == nil && (v.BGP.MeshOn() || !v.relied())
+// Starting: no node reflects yet, and none has relied on it.
+func Starting(c plan.Cluster) bool {
+	return c.BGP.Saved == nil && (c.BGP.MeshOn() || !Relied(c)) && !slices.ContainsFunc(c.Nodes, plan.Node.HoldsRole)
 }
+
+func (v *view) starting() bool { return Starting(v.Cluster) }
 
 // ready: every wanted node is there and Ready, in its role or not.
 func (v *view) ready() bool {

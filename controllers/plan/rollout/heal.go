@@ -95,9 +95,13 @@ func (v *view) patience(serving, least int) time.Duration {
 	return since.Add(left).Sub(v.now)
 }
 
-// relied reports whether the mesh is off by our doing: the note on the BGPConfiguration says so, or should it be lost, a
+// Relied reports whether the mesh is off by our doing: the note on the BGPConfiguration says so, or should it be lost, a
 // BGPPeer of ours. These are written under the mesh only, and are left when the reflectors are gone as well.
-func (v *view) relied() bool { return v.BGP.Saved != nil || v.hasPeers() }
+func Relied(c plan.Cluster) bool {
+	return c.BGP.Saved != nil || slices.ContainsFunc(c.Peers, func(p plan.Peer) bool { return p.Owned })
+}
+
+func (v *view) relied() bool { return Relied(v.Cluster) }
 
 // noteMesh writes the note again by which the mesh comes back as it was. What it said is lost; our BGPPeers have taken
 // over the password and times.

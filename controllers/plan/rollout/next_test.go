@@ -38,10 +38,6 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		"MixedASNumbers":   func(_ *world, o *rollout.Observed) { client(o).ASN = 65001 },
 		"ForeignReflector": func(_ *world, o *rollout.Observed) { client(o).ClusterID = "1.1.1.1" },
 		"NameTaken":        func(_ *world, o *rollout.Observed) { o.Peers[0].Owned = false },
-		"SharedBGPAddress": func(_ *world, o *rollout.Observed) {
-			o.BGP.Mesh.Enabled = nil
-			o.Nodes[1].Addresses = client(o).Addresses
-		},
 		"ForeignInClusterPeer": func(_ *world, o *rollout.Observed) {
 			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerSelector: "all()"})
 		},
@@ -76,6 +72,38 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerIP: o.Nodes[1].Addresses[0].String() + ":179"})
 		require.Equal(t, rollout.UnsupportedCluster, w.next(o).Name)
 	})
+}
+
+// With the mesh off by rrpool nothing of others carries the routes, so nobody is told to switch the mesh on, or to delete the
+// object. A BGPPeer with an address of a machine that was there all the time holds nothing up.
+func TestAdviceOnReflectorsOfOurs(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit         func(*rollout.Observed)
+		reason, says string
+	}{
+		"an AS of its own":     {func(o *rollout.Observed) { o.Nodes[0].ASN = 65001 }, "MixedASNumbers", "remove the nodes' own AS numbers or keep the mesh"},
+		"and the note is lost": {func(o *rollout.Observed) { o.Nodes[0].ASN, o.BGP.Saved = 65001, nil }, "MixedASNumbers", "or keep the mesh"},
+		"a foreign reflector":  {func(o *rollout.Observed) { o.Nodes[0].ClusterID = "1.1.1.1" }, "ForeignReflector", "did not make: remove its routeReflectorClusterID and the BGPPeers that belong to it first"},
+		"a peer by selector":   {func(o *rollout.Observed) { o.Peers = append(o.Peers, plan.Peer{Name: "p", PeerSelector: "all()"}) }, "ForeignInClusterPeer", "made by rrpool: delete it"},
+		"a peer by BGP address": {func(o *rollout.Observed) {
+			o.Peers = append(o.Peers, plan.Peer{Name: "p", PeerIP: o.Nodes[0].Addresses[0].String()})
+		}, "ForeignInClusterPeer", "made by rrpool: delete it"},
+		"another address of a machine": {func(o *rollout.Observed) {
+			o.Nodes[0].Own = []netip.Addr{netip.MustParseAddr("172.16.0.1")}
+			o.Peers = append(o.Peers, plan.Peer{Name: "tor", PeerIP: "172.16.0.1", ASN: 64512})
+		}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := migrated(t)
+			c.edit(&o)
+			s, reason := w.next(o), ""
+			if s.Problem != nil {
+				reason = s.Problem.Reason
+			}
+			require.Equal(t, c.reason, reason, s.Reason)
+			require.Contains(t, s.Reason, c.says)
+		})
+	}
 }
 
 // What is advised depends on where routes come from now: with the mesh off, what would be removed may carry them.
@@ -122,6 +150,18 @@ func TestAdviceDependsOnWhereRoutesComeFrom(t *testing.T) {
 		"a BGPPeer of no node": {edit: func(o *rollout.Observed) {
 			o.Peers = []plan.Peer{{Name: "p", NodeSelector: "has(x)", PeerIP: "172.16.0.1"}}
 		}, says: "switch it on"},
+		"another address of a machine": {on: true, edit: func(o *rollout.Observed) {
+			o.Nodes[0].Own, o.Peers = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}, []plan.Peer{tor}
+		}, reason: "ForeignInClusterPeer", says: "BGPPeer tor makes sessions"},
+		"another address of a machine, meshless": {edit: func(o *rollout.Observed) {
+			o.Nodes[0].Own, o.Peers = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}, []plan.Peer{tor}
+		}, reason: "ForeignInClusterPeer", says: firstTheMesh},
+		"the router's address on each machine": {on: true, edit: func(o *rollout.Observed) {
+			for i := range o.Nodes {
+				o.Nodes[i].Own = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}
+			}
+			o.Peers = []plan.Peer{tor}
+		}},
 		"a ClusterPeering":           {edit: func(o *rollout.Observed) { tor := tor; tor.Peering = "b"; o.Peers = []plan.Peer{tor} }, says: "switch it on"},
 		"Felix, which needs no mesh": {edit: func(o *rollout.Observed) { o.Routes.Pools = []plan.PoolRoutes{{CIDR: "10.0.0.0/16", Felix: true}} }, reason: "NoRoutesOverBGP", says: "the mesh, which is off, would not either", never: "keep the mesh"},
 	} {

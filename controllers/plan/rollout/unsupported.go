@@ -51,17 +51,20 @@ func mixedAS(v *view) *plan.Problem {
 	one, _ := first(v.Nodes, plan.Node.SpeaksBGP)
 	other, found := first(v.Nodes, func(n plan.Node) bool { return n.SpeaksBGP() && as(n) != as(one) })
 	do := "remove the nodes' own AS numbers or keep the mesh"
-	if !v.BGP.MeshOn() {
+	if !v.BGP.MeshOn() && !v.relied() {
 		do = "the mesh is off, and " + v.carried() + ": leave them as they are, and delete this object"
 	}
 	return plan.ProblemIf(found, "MixedASNumbers", "node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; %s",
 		one.Name, as(one), other.Name, as(other), do)
 }
 
-// sharedAddress: two Ready nodes with one BGP address. That matters where sessions are yet to come: while the mesh is off,
-// what else fails is repaired all the same.
+// refusesAddresses: BGP addresses that give no sessions matter where those are yet to come. Once reflectors are there, what
+// else fails is repaired all the same, also while the mesh is back.
+func (v *view) refusesAddresses() bool { return v.BGP.MeshOn() && v.starting() }
+
+// sharedAddress: two Ready nodes with one BGP address.
 func sharedAddress(v *view) *plan.Problem {
-	if !v.BGP.MeshOn() {
+	if !v.refusesAddresses() {
 		return nil
 	}
 	shared := plan.Shared(v.Nodes, usable)
@@ -74,9 +77,13 @@ func sharedAddress(v *view) *plan.Problem {
 
 // unreachable: a BGP address with which no other node can have a session, so the wait for it would not end.
 func unreachable(v *view) *plan.Problem {
-	for _, n := range v.Nodes {
+	if !v.refusesAddresses() {
+		return nil
+	}
+	unreachable := plan.Unreachable(v.Nodes)
+	for _, n := range filter(v.Nodes, usable) {
 		for _, a := range n.Addresses {
-			if why := plan.Unreachable(a, v.Nodes); why != "" && usable(n) && v.BGP.MeshOn() {
+			if why := unreachable(a); why != "" {
 				return plan.Problemf("UnusableBGPAddress", "node %s has the BGP address %s, which %s: no other node gets a session with it; "+
 					"let calico-node choose another, %s", n.Name, a, why, detect)
 			}
@@ -141,9 +148,9 @@ func (v *view) carried() string {
 	return words
 }
 
-// meshFirst comes before the advice to remove what is not ours: with the mesh off, routes may depend on it.
+// meshFirst comes before the advice to remove what is not ours: with the mesh off, and not by us, routes may depend on it.
 func (v *view) meshFirst() string {
-	if v.BGP.MeshOn() {
+	if v.BGP.MeshOn() || v.relied() {
 		return ""
 	}
 	return "the node-to-node mesh is off, and " + v.carried() + ", so switch the mesh on first and wait until its sessions are Established; then "
@@ -151,7 +158,7 @@ func (v *view) meshFirst() string {
 
 // orKeep ends that advice: the way is described, and nobody has to take it.
 func (v *view) orKeep() string {
-	if v.BGP.MeshOn() {
+	if v.BGP.MeshOn() || v.relied() {
 		return " first"
 	}
 	return " (docs/migrating.md has the way); or keep them, and delete this object"
@@ -171,7 +178,8 @@ func nameTaken(v *view) *plan.Problem {
 // of the two Calico renders is not defined. Peers outside the cluster (a rack switch) are fine. One that selects no node
 // now does so as soon as a node gets a label.
 func foreignPeer(v *view) *plan.Problem {
-	p, found := first(v.Peers, func(p plan.Peer) bool { return !p.Owned && InCluster(p, v.Nodes) })
+	starting := v.starting()
+	p, found := first(v.Peers, func(p plan.Peer) bool { return !p.Owned && Refused(p, v.Nodes, starting) })
 	if !found {
 		return nil
 	}
@@ -207,10 +215,17 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 	if p.PeerSelector != "" {
 		return true
 	}
-	addr := simulate.PeerAddress(p.PeerIP)
-	return slices.ContainsFunc(nodes, func(n plan.Node) bool {
-		return slices.Contains(n.Addresses, addr) || slices.Contains(n.Own, addr)
-	})
+	return plan.Here(simulate.PeerAddress(p.PeerIP), nodes)
+}
+
+// Refused reports whether rrpool does not act beside such a BGPPeer of others. One with an address of a machine that is not
+// the node's BGP address has not kept the reflectors from serving: only the start is refused.
+func Refused(p plan.Peer, nodes []plan.Node, starting bool) bool {
+	if starting || p.PeerSelector != "" {
+		return InCluster(p, nodes)
+	}
+	address := simulate.PeerAddress(p.PeerIP)
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, address) })
 }
 
 // foreignLabel: the label the user chose for reflectors is already in use for

@@ -119,9 +119,14 @@ func (v *view) serve(clients []plan.Node) *view {
 	return &of
 }
 
-// sortOut puts each node where it belongs.
+// sortOut puts each node where it belongs. One that is not Ready and has the address of one that is belongs nowhere: its host
+// bears another name now, and what is heard from the address is not heard from it.
 func (v *view) sortOut(nodes []plan.Node) {
 	v.clients = make([]plan.Node, 0, len(nodes))
+	taken := sets.Set[netip.Addr]{}
+	for _, n := range filter(nodes, usable) {
+		taken.Insert(n.Addresses...)
+	}
 	for _, n := range nodes {
 		switch {
 		case n.HoldsRole():
@@ -129,7 +134,7 @@ func (v *view) sortOut(nodes []plan.Node) {
 		case usable(n) && !v.d.dedicated(n):
 			v.clients = append(v.clients, n)
 			v.clientAddrs.Insert(n.Addresses...)
-		case n.SpeaksBGP() && !v.d.dedicated(n) && !v.former(n):
+		case n.SpeaksBGP() && !v.d.dedicated(n) && !taken.HasAny(n.Addresses...):
 			v.unready = append(v.unready, n)
 		}
 		for _, a := range n.Addresses {
@@ -140,14 +145,6 @@ func (v *view) sortOut(nodes []plan.Node) {
 			}
 		}
 	}
-}
-
-// former: a node that is not Ready has the address of one that is. Its host bears another name now, and what is heard from the
-// address is not heard from it.
-func (v *view) former(n plan.Node) bool {
-	return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool {
-		return slices.ContainsFunc(v.Nodes, func(o plan.Node) bool { return usable(o) && slices.Contains(o.Addresses, a) })
-	})
 }
 
 // lookIn asks to look again after d at the latest.

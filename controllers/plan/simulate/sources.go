@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -64,8 +63,7 @@ func Routed(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]s
 	var outside []peering
 	for _, p := range peers {
 		address := PeerAddress(p.PeerIP)
-		here := func(n plan.Node) bool { return slices.Contains(n.Addresses, address) }
-		if !p.Owned && p.Peering == "" && address.IsValid() && !strings.Contains(p.Extra, "localWorkloadSelector") && !slices.ContainsFunc(nodes, here) {
+		if !p.Owned && p.Peering == "" && address.IsValid() && !strings.Contains(p.Extra, "localWorkloadSelector") && !plan.Here(address, nodes) {
 			outside = append(outside, peering{Peer: p, global: isGlobal(p), address: address})
 		}
 	}
