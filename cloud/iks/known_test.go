@@ -185,3 +185,43 @@ func TestAStaleIDHoldsNothingUp(t *testing.T) {
 		require.Equal(t, want.Known, got.Gone)
 	}
 }
+
+// note is a record of what was asked for, as a person or a tool leaves it.
+type note string
+
+func (n *note) Text() string                               { return string(*n) }
+func (n *note) Write(_ context.Context, text string) error { *n = note(text); return nil }
+
+// TestTheRecordIsSpoiled: without it what was asked for is remembered; one that cannot be read stops orders and removals only.
+func TestTheRecordIsSpoiled(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	p, record := w.provider(t, nil), new(note)
+	ctx := cloud.WithRecord(t.Context(), record)
+	next := func(p cloud.Provider) (cloud.Progress, error) { return p.Ensure(ctx, spec(1)) }
+	_, err := next(p)
+	require.NoError(t, err)
+	kept := *record
+	require.NotEmpty(t, kept)
+	*record = ""
+	w.Advance(5 * time.Minute)
+	_, err = next(p)
+	require.NoError(t, err)
+	require.Contains(t, record.Text(), `"kind":"Create"`, "what was asked for before")
+
+	*record = "{"
+	w.Advance(5 * time.Minute)
+	for _, p := range []cloud.Provider{p, w.provider(t, nil)} {
+		got, err := p.Observe(ctx, spec(1))
+		require.NoError(t, err)
+		require.True(t, got.Owned)
+		mutations := w.Mutations()
+		_, err = next(p)
+		require.ErrorContains(t, err, "kubectl annotate routereflectorpool default "+v1alpha1.RequestsAnnotation+"-")
+		_, err = p.Delete(ctx)
+		require.True(t, cloud.Is(err, cloud.InvalidInput), "%v", err)
+		require.Equal(t, mutations, w.Mutations())
+	}
+	*record = ""
+	_, err = next(p)
+	require.NoError(t, err)
+}

@@ -10,18 +10,20 @@ import (
 )
 
 // readLedger brings what was asked for lately up to date: with what another process has recorded, and with what the
-// pools show by now. A record that cannot be read is no empty one, as that would let everything be ordered again.
-func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec) error {
-	if record := cloud.RecordOf(ctx); record != nil && record.Text() != p.recorded {
+// pools show by now. A record that cannot be read is no empty one, as that would let everything be ordered again; nor is
+// one that is gone, as whoever replaces the object takes it away unknowingly.
+func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec) {
+	if record := cloud.RecordOf(ctx); record != nil && record.Text() != "" && record.Text() != p.recorded {
 		ledger, err := poolplan.ReadLedger(record.Text(), p.cfg.Now())
-		if err != nil {
-			return p.invalidOrder("%v: remove annotation %s from the RouteReflectorPool", err, v1alpha1.RequestsAnnotation)
+		if err == nil {
+			p.ledger, p.recorded = ledger, record.Text()
+		} else {
+			v.unreadable = p.invalidOrder("nothing is ordered or removed, as annotation %s of the RouteReflectorPool cannot be read (%v): remove it: "+
+				"kubectl annotate routereflectorpool %s %[1]s-", v1alpha1.RequestsAnnotation, err, v1alpha1.SingletonName)
 		}
-		p.ledger, p.recorded = ledger, record.Text()
 	}
 	p.ledger = v.pair.See(p.ledger, want)
 	v.at(v.state.Name)
-	return nil
 }
 
 // record writes down that step is asked for, before it is: what nobody remembers would be ordered again.

@@ -31,6 +31,8 @@ type view struct {
 	// pool and state are those of the one that is looked at.
 	pool  pool
 	state poolplan.State
+	// unreadable is why it is not known what was asked for lately, nil where it is.
+	unreadable error
 }
 
 // at looks at the pool of that name.
@@ -63,7 +65,7 @@ func (p *Provider) look(ctx context.Context, want cloud.PoolSpec) (view, error) 
 		v.pair[i] = s
 	}
 	if err = p.lookAtTaints(ctx, &v, want); err == nil {
-		err = p.readLedger(ctx, &v, want)
+		p.readLedger(ctx, &v, want)
 	}
 	return v, err
 }

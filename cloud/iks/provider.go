@@ -112,6 +112,9 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	if step.Kind == poolplan.None {
 		return step.Progress, nil
 	}
+	if v.unreadable != nil {
+		return cloud.Progress{}, v.unreadable
+	}
 	if err := p.record(ctx, v, step, want); err != nil {
 		return cloud.Progress{}, err
 	}

@@ -129,7 +129,7 @@ func (r *Reconciler) reportPaused(ctx context.Context, s *Scope) (reconcile.Resu
 	if changed, err := r.addFinalizer(ctx, s.object, !untouched(s)); err != nil || changed {
 		return retry(err)
 	}
-	return r.finish(ctx, s, nil)
+	return r.finish(ctx, s, r.rememberPools(ctx, s))
 }
 
 // untouched: nothing in the cluster's BGP, and nothing on its nodes, is of our

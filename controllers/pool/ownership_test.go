@@ -110,6 +110,9 @@ func TestThePoolsThatAreGoneAreForgotten(t *testing.T) {
 	require.Empty(t, of("", "p2"))
 	require.NotContains(t, e.object().Annotations, v1alpha1.PoolsAnnotation)
 
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused })
+	require.Equal(t, "p3", of("p3"), "a pause is no reason to forget")
+
 	inCloud(t, func(o *cloudEnvironment) {
 		stale := o.object()
 		stale.Annotations = map[string]string{v1alpha1.PoolsAnnotation: "gone-for-long"}

@@ -83,10 +83,6 @@ func (r *Reconciler) identify(ctx context.Context, s *Scope) {
 	}
 }
 
-// workerForm is that of the providerID of a worker of IBM Cloud Kubernetes Service. A cluster that somebody runs on IBM's
-// machines has another one, with their region.
-var workerForm = regexp.MustCompile(`^ibm://[^/]+///[^/]+/[^/]+$`)
-
 // connect makes a provider whose calls are measured.
 func (r *Reconciler) connect(config ProviderConfig) (cloud.Provider, error) {
 	provider, err := r.Providers(config)
@@ -117,7 +113,7 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 	}
 	var problem *plan.Problem
 	if config.ClusterID, problem = r.findClusterID(ctx, spec.IKS.ClusterID); problem != nil {
-		if !slices.ContainsFunc(s.Cluster.Nodes, func(n plan.Node) bool { return workerForm.MatchString(n.ProviderID) }) {
+		if !slices.ContainsFunc(s.Cluster.Nodes, func(n plan.Node) bool { return ProviderClusterID(n.ProviderID) != "" }) {
 			problem.Message += "; or, as no node says that it is a worker of IBM Cloud Kubernetes Service, set spec.provider.type: ExistingNodes"
 		}
 		return config, problem

@@ -106,7 +106,7 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	}
 	object = cmp.Or(object, stored, crd.Default())
 	if stored != nil {
-		object.Status = stored.Status
+		object.Status, object.Annotations = stored.Status, stored.Annotations // what the manager keeps there
 	}
 	out, err := Observe(ctx, c, namespace, object, countPods)
 	if err == nil {
