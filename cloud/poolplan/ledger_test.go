@@ -198,6 +198,20 @@ func TestWhatHasFailedIsReplacedWhenTheRestIsSpent(t *testing.T) {
 	require.Equal(t, 3+20+1, b.removed)
 }
 
+// A cloud acknowledges taints, and neither shows nor sets them: it is not asked for them every ten minutes for ever.
+func TestTaintsThatAreNeverSetAreAskedForEverMoreSlowly(t *testing.T) {
+	b := &believed{State: whole(2, "a", "b")}
+	b.TaintsUnseen = true
+	w := want(3)
+	w.Untainted = []string{"a-0"}
+	for range 24 * 60 {
+		require.NoError(t, b.turn(w, false))
+		b.Now = b.Now.Add(time.Minute)
+	}
+	require.Greater(t, b.asked, 2)
+	require.Less(t, b.asked, 9)
+}
+
 // A record that cannot be read is not taken for none, and one of a clock that was wrong stops nothing for long.
 func TestARecordThatCannotBeRead(t *testing.T) {
 	_, err := poolplan.ReadLedger("{", time.Now())

@@ -98,9 +98,14 @@ func premature(s State, want cloud.PoolSpec, step Step) bool {
 }
 
 // undone: the cloud acknowledged taints that it does not show, and the only node lacks them. Setting them once more
-// also reaches the workers that are there.
+// them also reaches the workers that are there. It may be of no use: the pause doubles with each try.
 func undone(s State, want cloud.PoolSpec) bool {
-	return unproven(s, want) && len(want.Untainted) > 0 && s.pauseLeft(Step{Kind: SetTaints}, FailurePause) == 0
+	if !unproven(s, want) || len(want.Untainted) == 0 || s.pauseLeft(Step{Kind: SetTaints}, FailurePause) > 0 {
+		return false
+	}
+	tries := slices.DeleteFunc(slices.Clone(s.Ledger.Requests), func(r Request) bool { return r.Kind != SetTaints || r.Pool != s.Name })
+	n := len(tries)
+	return n == 0 || !s.Now.Before(tries[n-1].at().Add(FailurePause<<min(n-1, 6)))
 }
 
 // permitted gives step, or what has to come before it, or why it must not be taken.
@@ -223,10 +228,12 @@ func retire(s State, want cloud.PoolSpec, zones []string) (steps []Step) {
 	return steps
 }
 
-// replace exchanges one dead worker, unless its zone is already getting another.
+// replace exchanges one dead worker, unless its zone is already getting another. In a zone each has its turn: one may be refused
+// for ever.
 func replace(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
 	for _, z := range s.soonest(Replace, s.places(want.Replace)) {
-		for _, id := range want.Replace {
+		last := slices.Index(want.Replace, s.Memory.asked[Step{Kind: Replace, Zone: z}.subject()].worker)
+		for _, id := range slices.Concat(want.Replace[last+1:], want.Replace[:last+1]) {
 			if w, ok := s.worker(id); ok && w.Zone == z && blocked(s, w) == "" {
 				steps = append(steps, Step{Kind: Replace, Worker: id, Zone: z})
 			}

@@ -260,6 +260,26 @@ func TestARefusedReplacementHoldsUpNoOther(t *testing.T) {
 	require.ErrorContains(t, err, "nothing left")
 }
 
+// One of two workers that are to be replaced never can be, and comes first: the other one is all the same.
+func TestAWorkerThatCannotBeReplacedHoldsUpNoOther(t *testing.T) {
+	for name, other := range map[string]string{"of another zone": "b-0", "of its zone": "a-1"} {
+		s, w := whole(2, "a", "b"), want(2)
+		w.Replace = []string{"a-0", other}
+		for i := range s.Workers {
+			s.Workers[i].State = cloud.WorkerUnhealthy
+		}
+		tried := map[string]int{}
+		for range 4 {
+			step := next(t, s, w)
+			require.Equal(t, poolplan.Replace, step.Kind, name)
+			tried[step.Worker]++
+			s.Memory.Refused(step, &cloud.Error{Kind: cloud.InvalidInput, Message: "it is broken"}, s.Now)
+			s.Now = s.Now.Add(poolplan.FailurePause)
+		}
+		require.Equal(t, map[string]int{"a-0": 2, other: 2}, tried, name)
+	}
+}
+
 // TestAZoneThatHasAWorkerIsTriedEverMoreSlowly, one that has none is not.
 func TestAZoneThatHasAWorkerIsTriedEverMoreSlowly(t *testing.T) {
 	for size, pauses := range map[int][]int{1: {10, 10, 10, 10, 10, 10}, 2: {10, 20, 40, 80, 80, 80}} {

@@ -216,10 +216,11 @@ type Memory struct {
 	asked   map[string]request
 }
 
-// request is when a step was last asked for, how often in a row, how often of late without an answer, and why the
-// cloud refused it, nil when it did not.
+// request is when a step was last asked for, for which worker, how often in a row, how often of late without an answer, and why
+// the cloud refused it, nil when it did not.
 type request struct {
 	at          time.Time
+	worker      string
 	tries, lost int
 	refusal     error
 }
@@ -254,6 +255,7 @@ func (m *Memory) keep(s Step, r request) {
 	if m.asked == nil {
 		m.asked = map[string]request{}
 	}
+	r.worker = s.Worker
 	r.tries = m.asked[s.subject()].tries + 1
 	m.asked[s.subject()] = r
 }

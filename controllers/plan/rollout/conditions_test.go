@@ -172,6 +172,14 @@ func TestWhichWorkersAreReplaced(t *testing.T) {
 	}
 }
 
+// The provider may not be able to replace the first of two: it is told of both.
+func TestAllDeadWorkersAreReplaced(t *testing.T) {
+	w, o := migrated(t)
+	o.BGP.Mesh.Enabled, o.BGP.Restored = nil, w.now.Add(-time.Hour)
+	ids := []string{dead(w, &o, 0), dead(w, &o, 1)}
+	require.ElementsMatch(t, ids, ensured(w.next(o)).Replace)
+}
+
 // The password that the mesh had is that of our BGPPeers, wherever it is still written.
 func TestThePasswordOfTheMeshIsThatOfTheBGPPeers(t *testing.T) {
 	saved, asked := &plan.SecretRef{Name: "mesh", Key: "password"}, &plan.SecretRef{Name: "spec", Key: "password"}

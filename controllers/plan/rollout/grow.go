@@ -178,9 +178,10 @@ func (v *view) goes(w Worker) bool {
 	return w.Deleting && (w.LeavingSince.IsZero() || !v.passed(w.LeavingSince, LeavingLimit))
 }
 
-// failed gives at most one worker to replace: it has failed, or its node is dead, and nothing else is on its way out.
-// While the mesh is off, others must serve. For one that is there for a while only see substitute.
-func (v *view) failed() []string {
+// failed gives the workers to replace, while none is on its way out: they have failed, or their nodes are dead. The provider takes one
+// after the other, and passes over one that it cannot replace. While the mesh is off, others must serve. For one that is there for a
+// while only see substitute.
+func (v *view) failed() (out []string) {
 	if slices.ContainsFunc(v.Pool.Workers, v.goes) {
 		return nil
 	}
@@ -189,10 +190,10 @@ func (v *view) failed() []string {
 	}
 	for _, w := range v.Pool.Workers {
 		if v.isDead(w) && !v.extra(w) {
-			return []string{w.ID}
+			out = append(out, w.ID)
 		}
 	}
-	return nil
+	return out
 }
 
 // isDead: the cloud says it failed and no node that may come back stands behind
