@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -65,6 +66,8 @@ func seenSoFar(s stopped) stopped {
 // refusals are all reasons for which nothing is done, with a cluster for each.
 var refusals = map[string]stopped{
 	"MixedASNumbers":       {edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 65001 }},
+	"SharedBGPAddress":     {edit: func(f *facts) { f.snapshot.Cluster.Nodes[1].Addresses = f.snapshot.Cluster.Nodes[0].Addresses }},
+	"UnusableBGPAddress":   {edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.2")} }},
 	"ForeignReflector":     {edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" }},
 	"ForeignInClusterPeer": {edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerSelector: "all()"}} }},
 	"NameTaken":            {edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }},

@@ -261,7 +261,7 @@ func TestCalico(t *testing.T) {
 			id: "calico-node", edit: func(f *facts) {
 				selected := len(f.snapshot.Cluster.Nodes) - 1
 				f.calicoNode.value = daemonSet("calico-system", selected, selected)
-			}, want: Warning, says: "of 150 nodes",
+			}, want: Warning, says: "is Ready on 11 of 12 nodes",
 		},
 		"a pod of calico-node is missing where a node speaks BGP": {
 			id: "calico-node", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].CalicoNode.State = plan.CalicoNodeAbsent }, want: Warning, says: "10.240.0.3",

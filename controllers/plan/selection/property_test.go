@@ -1,6 +1,7 @@
 package selection_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -147,12 +148,13 @@ func rulesFor(perZone int, zones ...string) selection.Rules {
 	}
 }
 
-// node is Ready, fit and not in the pool; its zone is its name's first letter.
+// node is Ready, fit and not in the pool; its zone is its name's first letter, and its address its own.
 func node(name string, edits ...func(*plan.Node)) plan.Node {
+	own := sha256.Sum256([]byte(name))
 	n := plan.Node{
 		Name: name, Zone: name[:1], Labels: map[string]string{}, Ready: true,
 		Created: now.Add(-24 * time.Hour), ReadyChanged: now.Add(-24 * time.Hour),
-		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+		Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, own[0], own[1], own[2]})},
 	}
 	for _, edit := range edits {
 		edit(&n)
@@ -169,7 +171,7 @@ func older(n *plan.Node)     { n.Created = n.Created.Add(-time.Hour) }
 func away(n *plan.Node)      { n.Ready, n.ReadyChanged = false, now.Add(-grace/2) }
 func dead(n *plan.Node)      { n.Ready, n.ReadyChanged = false, now.Add(-2*grace) }
 func flapped(n *plan.Node)   { n.ReadyChanged = now.Add(-grace) }
-func dual(n *plan.Node)      { n.Addresses = append(n.Addresses, netip.MustParseAddr("fd00::1")) }
+func dual(n *plan.Node)      { n.Addresses = append(n.Addresses, netip.AddrFrom16([16]byte{0: 0xfd, 13: n.Addresses[0].As4()[1], 14: n.Addresses[0].As4()[2], 15: n.Addresses[0].As4()[3]})) }
 
 func running(pods int) func(*plan.Node) { return func(n *plan.Node) { n.Pods = &pods } }
 
