@@ -66,7 +66,7 @@ func TestAPoolThatLosesItsLabelIsStillOurs(t *testing.T) {
 				require.ErrorContains(t, err, command)
 			}
 			require.Equal(t, mutations, w.Mutations())
-			require.False(t, observe(t, w.provider(t, nil)).Unmarked != "", "who does not know its id cannot tell it from one of others")
+			require.Empty(t, observe(t, w.provider(t, nil)).Unmarked, "who does not know its id cannot tell it from one of others")
 			w.SetPoolLabels(clusterID, providertest.PoolName, map[string]string{v1alpha1.PoolLabel: providertest.PoolName, "team": "network"})
 			settle(t, w, before, spec(1))
 			require.Empty(t, observe(t, before).Unmarked)

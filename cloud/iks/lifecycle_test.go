@@ -252,7 +252,7 @@ func pauseAfter(err error, failures int) time.Duration {
 		wait = time.Minute
 	case cloud.Unavailable, "":
 		wait = min(15*time.Second<<min(failures-1, 5), wait)
-	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unsupported, cloud.Unauthorized, cloud.QuotaExceeded:
+	case cloud.NotFound, cloud.Conflict, cloud.InvalidInput, cloud.Unsupported, cloud.Unauthorized, cloud.QuotaExceeded, cloud.Unexpected:
 	}
 	return max(wait, cloud.RetryAfter(err))
 }

@@ -55,8 +55,8 @@ func (p *Provider) look(ctx context.Context, want cloud.PoolSpec) (view, error) 
 	if err := p.readPools(ctx, &v, want.Once); err != nil {
 		return view{}, err
 	}
-	for i, o := range v.named {
-		s := p.describe(v, i)
+	for i := range v.named {
+		o, s := v.named[i], p.describe(v, i)
 		if s.Owned || s.Unmarked != "" {
 			if err := p.inspect(ctx, v, o, &s.Pool); err != nil {
 				return view{}, err
@@ -100,8 +100,8 @@ func (p *Provider) readPools(ctx context.Context, v *view, once bool) error {
 	if err := p.separate(v, all); err != nil {
 		return err
 	}
-	for i, o := range v.named {
-		if v.named[i], err = p.whole(ctx, v, o); err != nil {
+	for i := range v.named {
+		if v.named[i], err = p.whole(ctx, v, v.named[i]); err != nil {
 			return err
 		}
 		if p.owns(v.named[i]) {

@@ -164,8 +164,10 @@ func TestAZoneThatThePoolHasIsNoConflict(t *testing.T) {
 		p := w.provider(t, nil)
 		ensure(t, p, spec(1))
 		ensure(t, p, spec(1))
-		w.Server.Inject(iksserver.Fault{Method: http.MethodPost, Path: "Zone$|zones$", Status: http.StatusConflict, Times: 1,
-			Body: `{"code":"Ede7d","type":"BadRequest","description":"The zone is already part of the worker pool."}`})
+		w.Server.Inject(iksserver.Fault{
+			Method: http.MethodPost, Path: "Zone$|zones$", Status: http.StatusConflict, Times: 1,
+			Body: `{"code":"Ede7d","type":"BadRequest","description":"The zone is already part of the worker pool."}`,
+		})
 		got := ensure(t, p, spec(1))
 		require.Contains(t, got.WaitingFor, "the cloud to list zone")
 		settle(t, w, p, spec(1))

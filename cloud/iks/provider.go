@@ -170,6 +170,7 @@ func takesAway(step poolplan.Step, err error) bool {
 		return absent(err, ofWorker)
 	case poolplan.RemoveZone, poolplan.DeletePool:
 		return absent(err, ofPool)
+	case poolplan.None, poolplan.Create, poolplan.SetTaints, poolplan.AddZone, poolplan.Resize:
 	}
 	return false
 }

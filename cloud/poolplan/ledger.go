@@ -260,8 +260,10 @@ func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
 	}
 	hour, day := limits(workers)
 	for _, l := range []budget{
-		{"ordered", Request.ordered, hour, time.Hour, true}, {"removed", Request.removed, hour, time.Hour, true},
-		{"ordered", Request.ordered, day, window, false}, {"removed", Request.removed, day, window, false},
+		{"ordered", Request.ordered, hour, time.Hour, true},
+		{"removed", Request.removed, hour, time.Hour, true},
+		{"ordered", Request.ordered, day, window, false},
+		{"removed", Request.removed, day, window, false},
 	} {
 		if again := s.room(l, r); again.After(s.Now) {
 			return s.unexpected(again, "rrpool has %s %d workers within %s that no failure explains, for a pool of %d: none is ordered or removed until %s, "+

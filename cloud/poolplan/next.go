@@ -356,7 +356,7 @@ func (s State) heldUp(step Step, want cloud.PoolSpec) (wait string, problem erro
 	if wait, problem = s.repeated(step); wait != "" {
 		return wait, problem
 	}
-	if problem = s.unaffordable(step, want); problem != nil {
+	if problem := s.unaffordable(step, want); problem != nil {
 		return problem.Error(), problem
 	}
 	return "", nil

@@ -415,8 +415,11 @@ func calicoNode(t *testing.T, admin client.Client, node string, backend corev1.E
 	t.Helper()
 	backend.Name = "CALICO_NETWORKING_BACKEND"
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node", Labels: map[string]string{"k8s-app": "calico-node"}},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{backend}}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system", Name: "calico-node", Labels: map[string]string{"k8s-app": "calico-node"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "calico-node", UID: "calico-node", Controller: ptr.To(true)}},
+		},
+		Spec: corev1.PodSpec{NodeName: node, HostNetwork: true, Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{backend}}}},
 	}
 	require.NoError(t, admin.Create(t.Context(), pod))
 	return pod

@@ -83,15 +83,15 @@ func TestWhatAPolicyWouldRefuseIsKnownAsWell(t *testing.T) {
 
 func TestWhoMayNotAskIsNotRefused(t *testing.T) {
 	peers := schema.GroupResource{Group: "crd.projectcalico.org", Resource: "bgppeers"}
-	require.False(t, Refuses(apierrors.NewForbidden(peers, "a", errUser(`User "u" cannot create resource "bgppeers" in API group "crd.projectcalico.org" at the cluster scope`))))
-	require.False(t, Refuses(fmt.Errorf("creating it: %w", apierrors.NewForbidden(peers, "", errUser(`User "cannot \"do\"" cannot list resource "bgppeers"`)))))
+	require.False(t, Refuses(apierrors.NewForbidden(peers, "a", userError(`User "u" cannot create resource "bgppeers" in API group "crd.projectcalico.org" at the cluster scope`))))
+	require.False(t, Refuses(fmt.Errorf("creating it: %w", apierrors.NewForbidden(peers, "", userError(`User "cannot \"do\"" cannot list resource "bgppeers"`)))))
 	for _, denial := range []string{
 		"admission webhook denied the request",
 		`admission webhook "validate.kyverno.svc-fail" denied the request: BGPPeers cannot be created by service accounts`,
 		`admission webhook "w" denied the request: secrets "a" is forbidden: User "w" cannot get resource "secrets"`,
 		`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: User "u" cannot create BGPPeers`,
 	} {
-		require.True(t, Refuses(apierrors.NewForbidden(peers, "a", errUser(denial))), denial)
+		require.True(t, Refuses(apierrors.NewForbidden(peers, "a", userError(denial))), denial)
 		webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: denial}}
 		require.True(t, Refuses(webhook), denial)
 	}
@@ -100,11 +100,11 @@ func TestWhoMayNotAskIsNotRefused(t *testing.T) {
 	require.False(t, Refuses(dry))
 	bad := apierrors.NewBadRequest(`strict decoding error: unknown field "spec.x"`)
 	require.True(t, Refuses(bad) && !Untriable(bad))
-	require.False(t, Refuses(apierrors.NewConflict(peers, "a", errUser("changed"))))
-	require.False(t, Refuses(apierrors.NewInternalError(errUser("failed calling webhook"))))
+	require.False(t, Refuses(apierrors.NewConflict(peers, "a", userError("changed"))))
+	require.False(t, Refuses(apierrors.NewInternalError(userError("failed calling webhook"))))
 	require.False(t, Refuses(nil))
 }
 
-type errUser string
+type userError string
 
-func (e errUser) Error() string { return string(e) }
+func (e userError) Error() string { return string(e) }

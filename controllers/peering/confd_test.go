@@ -63,7 +63,7 @@ func (c confd) check() string {
 	c.Helper()
 	dir := c.TempDir()
 	out := filepath.Join(dir, "out")
-	require.NoError(c, os.CopyFS(dir, os.DirFS(filepath.Join(c.sources, "confd/etc/calico/confd"))))
+	require.NoError(c, os.CopyFS(dir, os.DirFS(filepath.Join(c.sources, "confd", "etc", "calico", "confd"))))
 	require.NoError(c, exec.CommandContext(c.Context(), "chmod", "-R", "u+w", dir).Run())
 	require.NoError(c, os.MkdirAll(out, 0o755))
 	for _, pattern := range []string{"conf.d/*.toml", "templates/*"} {

@@ -28,11 +28,12 @@ func read(t require.TestingT, limits untrusted.Limits, body string, slow bool) (
 	if slow {
 		reader = iotest.OneByteReader(reader)
 	}
-	request := httptest.NewRequest(http.MethodGet, "http://x/", nil)
+	request := httptest.NewRequest(http.MethodGet, "http://x/", http.NoBody)
 	response, err := limits.Transport(answers(func(*http.Request) *http.Response {
 		return &http.Response{Header: http.Header{}, Body: io.NopCloser(reader)}
 	})).RoundTrip(request)
 	require.NoError(t, err)
+	defer response.Body.Close()
 	got, err := io.ReadAll(response.Body)
 	return string(got), err
 }
@@ -138,7 +139,7 @@ func TestOnlyJSONAndTextAreDecoded(t *testing.T) {
 	} {
 		response, err := untrusted.Limits{}.Transport(answers(func(*http.Request) *http.Response {
 			return &http.Response{Header: http.Header{"Content-Type": {given}}, Body: http.NoBody}
-		})).RoundTrip(httptest.NewRequest(http.MethodGet, "http://x/", nil))
+		})).RoundTrip(httptest.NewRequest(http.MethodGet, "http://x/", http.NoBody))
 		require.NoError(t, err)
 		require.Equal(t, want, response.Header.Get("Content-Type"))
 		require.NoError(t, response.Body.Close())

@@ -124,7 +124,7 @@ func load(t *testing.T, path string) row {
 	require.NoError(t, err)
 	require.NotEmpty(t, r.Source, "each row says where it was found")
 	require.NotEmpty(t, r.About)
-	require.True(t, (r.Expect.Manager.Refuses == "") != (r.Expect.Manager.Step == ""), "the manager refuses or does something")
+	require.NotEqual(t, r.Expect.Manager.Refuses == "", r.Expect.Manager.Step == "", "the manager refuses or does something")
 	return r
 }
 
@@ -284,7 +284,7 @@ func (w *world) calicoNode(c installation, nodes []string) {
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, Labels: labels}, Spec: appsv1.DaemonSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
 	}}
-	ds.Status.DesiredNumberScheduled = int32(len(nodes)) //nolint:gosec // G115: a few
+	ds.Status.DesiredNumberScheduled = int32(len(nodes))
 	ds.Status.CurrentNumberScheduled, ds.Status.NumberReady = ds.Status.DesiredNumberScheduled, ds.Status.DesiredNumberScheduled-c.Unready
 	w.create(ds)
 	for i, node := range nodes {

@@ -90,7 +90,8 @@ func (a answers) agree(fail assertion) {
 	if a.plan.Problem != nil && !slices.ContainsFunc(a.plan.Steps, func(s struct {
 		Name, Reason string
 		Writes       []string
-	}) bool {
+	},
+	) bool {
 		return len(s.Writes) > 0
 	}) {
 		refusal = a.plan.Problem.Reason

@@ -190,7 +190,7 @@ func TestEveryReasonToRefuseHasItsCluster(t *testing.T) {
 		"controllers/plan/rollout": `plan\.Problem(?:If|f)\([^"\n]*"(\w+)"`, "controllers/plan/topology": `Reason\w+ += "(\w+)"`,
 		"controllers/calico": `Reason\w+ += "(\w+)"`, "controllers/pool": `Reason\w+ += "(\w+)"`, "cloud": `Kind = "(\w+)"`,
 	} {
-		files, err := filepath.Glob(filepath.Join("../../..", folder, "*.go"))
+		files, err := filepath.Glob(filepath.Join("..", "..", "..", folder, "*.go"))
 		require.NoError(t, err)
 		found := 0
 		for _, file := range files {
@@ -245,6 +245,7 @@ type still plan.Cluster
 func (s still) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
 	return plan.Cluster(s), nil
 }
+
 func (still) Apply(context.Context, plan.Scope, plan.Action) (bool, error) {
 	panic("nothing is written")
 }
@@ -252,10 +253,13 @@ func (still) Try(context.Context, plan.Scope, plan.Action) error        { return
 func (still) Watch(context.Context, []plan.StatusRequest) (bool, error) { panic("nothing is written") }
 func (s still) List(context.Context) ([]plan.Node, error)               { return s.Nodes, nil }
 func (still) SetPool(context.Context, plan.Node, string) error          { panic("nothing is written") }
-func (still) Count(context.Context, []string) (map[string]int, error)   { return map[string]int{}, nil }
+
+func (still) Count(context.Context, []string) (map[string]int, error) { return map[string]int{}, nil }
+
 func (still) Evictable(context.Context, string) (moving, staying []string, _ error) {
 	return nil, nil, nil
 }
+
 func (still) Evict(context.Context, string) (workload.Eviction, error) { panic("nothing is written") }
 
 // holdsKey has the Secret with the API key.

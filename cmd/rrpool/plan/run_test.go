@@ -104,7 +104,7 @@ func TestEveryPlanEnds(t *testing.T) {
 func fill(t *testing.T, v reflect.Value, n *int) {
 	t.Helper()
 	*n++
-	number := byte(*n) //nolint:gosec // G115: different is enough
+	number := byte(*n)
 	switch v.Interface().(type) {
 	case time.Time:
 		v.Set(reflect.ValueOf(cli.Now.Add(-time.Duration(*n) * time.Second)))

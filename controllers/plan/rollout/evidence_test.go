@@ -185,7 +185,7 @@ func TestAFamilyThatReflectorsHaveLostIsMissed(t *testing.T) {
 	}
 	after := w.next(o)
 	for i, r := range after.Reflectors {
-		require.Equal(t, before.Reflectors[i].Expected-2, r.Expected, "less those with the other two reflectors, which have none any more")
+		require.Equal(t, r.Expected, before.Reflectors[i].Expected-2, "less those with the other two reflectors, which have none any more")
 		require.Equal(t, 3, r.Expected-r.Established)
 	}
 	require.Equal(t, []string{"client-01", "client-02", "client-03"}, after.Unserved)

@@ -473,7 +473,7 @@ func TestWhatFlapsDoesNotMoveTheRoleAllTheTime(t *testing.T) {
 		"a label that prefers another": {90, 3, func(w *world, _ *machine, on bool) {
 			w.nodes["node-08"].Labels["preferred"] = map[bool]string{true: "yes"}[on]
 		}},
-		"a zone that is wanted and not": {90, 3, func(w *world, m *machine, on bool) { m.Zone = map[bool]string{true: "zone-2", false: "zone-1"}[on] }},
+		"a zone that is wanted and not": {90, 3, func(_ *world, m *machine, on bool) { m.Zone = map[bool]string{true: "zone-2", false: "zone-1"}[on] }},
 		"pods that come and go":         {90, 3, func(_ *world, m *machine, on bool) { m.pods = map[bool]int{true: 100, false: 1}[on] }},
 		"a size that changes":           {90, 3, func(w *world, _ *machine, on bool) { w.d.Pool.SizePerZone = map[bool]int{true: 2, false: 1}[on] }},
 	} {

@@ -133,12 +133,14 @@ func TestAdviceDependsOnWhereRoutesComeFrom(t *testing.T) {
 			}
 		}, reason: "RoutesFromRouters", says: "(BGPPeer tor-client-02 of node client-02; without one: client-01)", never: "switch"},
 		"a router with the mesh on": {on: true, edit: func(o *rollout.Observed) { o.Peers = []plan.Peer{tor} }},
-		"an AS for each rack, routers outside": {edit: func(o *rollout.Observed) { racks(o); o.Peers = []plan.Peer{tor} }, reason: "MixedASNumbers",
-			says: "routers outside of the cluster: leave them as they are, and delete this object", never: "keep the mesh"},
+		"an AS for each rack, routers outside": {
+			edit: func(o *rollout.Observed) { racks(o); o.Peers = []plan.Peer{tor} }, reason: "MixedASNumbers",
+			says: "routers outside of the cluster: leave them as they are, and delete this object", never: "keep the mesh",
+		},
 		"an AS for each rack, with the mesh": {on: true, edit: racks, reason: "MixedASNumbers", says: "or keep the mesh"},
 		"reflectors by hand":                 {edit: byHand, reason: "ForeignReflector", says: "route reflectors among them, so " + firstTheMesh + "remove its routeReflectorClusterID"},
 		"reflectors by hand, with the mesh":  {on: true, edit: byHand, reason: "ForeignReflector", says: "belong to it first", never: "switch"},
-		"reflectors by hand, and routers":    {edit: func(o *rollout.Observed) { byHand(o); o.Peers = append(hand, tor) }, reason: "ForeignReflector", says: firstTheMesh},
+		"reflectors by hand, and routers":    {edit: func(o *rollout.Observed) { byHand(o); o.Peers = slices.Concat(hand, []plan.Peer{tor}) }, reason: "ForeignReflector", says: firstTheMesh},
 		"BGPPeers by hand":                   {edit: func(o *rollout.Observed) { o.Peers = []plan.Peer{{Name: "all", PeerSelector: "all()"}} }, reason: "ForeignInClusterPeer", says: "by BGPPeers with each other, so " + firstTheMesh + "delete it"},
 		"our name, taken":                    {edit: func(o *rollout.Observed) { o.Peers = []plan.Peer{{Name: "rrpool-clients", PeerSelector: "all()"}} }, reason: "NameTaken", says: firstTheMesh + "rename"},
 		"a peerSelector of no node":          {on: true, edit: func(o *rollout.Observed) { o.Peers = hand }, reason: "ForeignInClusterPeer", says: "makes no sessions now, as no node is selected by its peerSelector role == 'rr', and would between nodes of this cluster as soon as one is", never: "clients makes sessions"},

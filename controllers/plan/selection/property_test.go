@@ -171,7 +171,9 @@ func older(n *plan.Node)     { n.Created = n.Created.Add(-time.Hour) }
 func away(n *plan.Node)      { n.Ready, n.ReadyChanged = false, now.Add(-grace/2) }
 func dead(n *plan.Node)      { n.Ready, n.ReadyChanged = false, now.Add(-2*grace) }
 func flapped(n *plan.Node)   { n.ReadyChanged = now.Add(-grace) }
-func dual(n *plan.Node)      { n.Addresses = append(n.Addresses, netip.AddrFrom16([16]byte{0: 0xfd, 13: n.Addresses[0].As4()[1], 14: n.Addresses[0].As4()[2], 15: n.Addresses[0].As4()[3]})) }
+func dual(n *plan.Node) {
+	n.Addresses = append(n.Addresses, netip.AddrFrom16([16]byte{0: 0xfd, 13: n.Addresses[0].As4()[1], 14: n.Addresses[0].As4()[2], 15: n.Addresses[0].As4()[3]}))
+}
 
 func running(pods int) func(*plan.Node) { return func(n *plan.Node) { n.Pods = &pods } }
 

@@ -31,14 +31,16 @@ const (
 
 // encode writes the message into a buffer of at least messageSize, so that the sender asks for no memory.
 func (m message) encode(into []byte) []byte {
-	packet := append(into[:0], magic...)
-	kind := byte(0)
+	packet := into[:0]
+	packet = append(packet, magic...)
 	if m.acknowledges {
-		kind = 1
+		packet = append(packet, 1)
+	} else {
+		packet = append(packet, 0)
 	}
-	packet = binary.BigEndian.AppendUint64(append(packet, kind), m.id)
+	packet = binary.BigEndian.AppendUint64(packet, m.id)
 	packet = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(packet, m.number), m.sequence)
-	packet = binary.BigEndian.AppendUint64(packet, uint64(m.sent.UnixNano())) //nolint:gosec // G115: after 1970
+	packet = binary.BigEndian.AppendUint64(packet, uint64(m.sent.UnixNano()))
 	if m.acknowledges {
 		for _, bits := range m.window {
 			packet = binary.BigEndian.AppendUint64(packet, bits)

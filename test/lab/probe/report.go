@@ -69,7 +69,7 @@ func (o Outage) Duration() time.Duration { return o.Until.Sub(o.From) }
 
 func newReport(epoch, until time.Time, interval time.Duration, phases []Phase, samples []sample, control sample, overflows []Outage) Report {
 	r := Report{From: epoch, Until: until, Interval: interval, Phases: phases}
-	r.Machine = append(newPair(control, epoch, phases).Outages, overflows...)
+	r.Machine = slices.Concat(newPair(control, epoch, phases).Outages, overflows)
 	slices.SortFunc(r.Machine, func(a, b Outage) int { return a.From.Compare(b.From) })
 	for _, s := range samples {
 		if len(s.sent) > 0 {
