@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -447,7 +448,12 @@ func (a *environment) snapshot() string {
 		for i := range s.Conditions {
 			s.Conditions[i].LastTransitionTime = metav1.Time{}
 		}
-		say("object", o.Name, []any{o.Finalizers, o.Annotations, o.Labels, s})
+		annotations := maps.Clone(o.Annotations)
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return key == v1alpha1.PoolsAnnotation || key == v1alpha1.RequestsAnnotation })
+		if len(annotations) == 0 {
+			annotations = nil
+		}
+		say("object", o.Name, []any{o.Finalizers, annotations, o.Labels, s})
 	}
 	if a.cloud != nil {
 		for _, w := range a.cloud.Workers(testClusterID, "route-reflectors") {
