@@ -52,6 +52,9 @@ func (d dryRun) Watch(ctx context.Context, list client.ObjectList, opts ...clien
 	return d.real.Watch(ctx, list, opts...) //nolint:wrapcheck // callers wrap
 }
 
+// Delete does nothing: a deletion has no value that could be refused.
+func (dryRun) Delete(context.Context, client.Object, ...client.DeleteOption) error { return nil }
+
 // dryWriter is the same for Nodes.
 type dryWriter struct{ client.Writer }
 
