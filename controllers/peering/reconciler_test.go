@@ -83,7 +83,7 @@ func (r refusing) Try(ctx context.Context, scope plan.Scope, action plan.Action)
 		put.Peer.ASN = 4_200_000_000
 		action = put
 	}
-	return r.Datastore.Try(ctx, scope, action) //nolint:wrapcheck // as it is
+	return r.Datastore.Try(ctx, scope, action)
 }
 
 // bench is a manager's controller on a real apiserver, with the real adapter.
