@@ -62,7 +62,7 @@ func newStore(n int) *store {
 func (s *store) add(name, zone string, age time.Duration) {
 	s.nodes[name] = plan.Node{
 		Name: name, UID: "uid-" + name, Labels: map[string]string{}, Zone: zone, Created: s.clock.Now().Add(-age),
-		Ready: true, ReadyChanged: s.clock.Now().Add(-age), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(len(s.nodes) + 1)})}, //nolint:gosec // G115: few
+		Ready: true, ReadyChanged: s.clock.Now().Add(-age), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(len(s.nodes) + 1)})},
 	}
 }
 

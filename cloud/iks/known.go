@@ -115,7 +115,7 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, o
 		}
 	}
 	if unsure != nil {
-		return nil, unsure
+		return nil, unsure //nolint:wrapcheck // it is one of ours
 	}
 	return all, nil
 }

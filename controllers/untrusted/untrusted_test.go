@@ -33,7 +33,7 @@ func read(t require.TestingT, limits untrusted.Limits, body string, slow bool) (
 		return &http.Response{Header: http.Header{}, Body: io.NopCloser(reader)}
 	})).RoundTrip(request)
 	require.NoError(t, err)
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	got, err := io.ReadAll(response.Body)
 	return string(got), err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Starting: no node reflects yet, and none has relied on it.
+// Starting reports whether no node reflects yet, and none has relied on it.
 func Starting(c plan.Cluster) bool {
 	return c.BGP.Saved == nil && (c.BGP.MeshOn() || !Relied(c)) && !slices.ContainsFunc(c.Nodes, plan.Node.HoldsRole)
 }
