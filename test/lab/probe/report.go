@@ -226,7 +226,8 @@ func (r Report) ZeroLoss() error {
 	}
 	sent, all := r.Totals()
 	lost := all
-	var unconnected, starved, broken, doubtful []Pair
+	var unconnected, starved, broken []Pair
+	doubtful := false
 	for _, pair := range r.Pairs {
 		lost -= r.explained(pair)
 		switch {
@@ -235,7 +236,7 @@ func (r Report) ZeroLoss() error {
 		case r.Broken(pair):
 			broken = append(broken, pair)
 		case pair.LongestRun > 1:
-			doubtful = append(doubtful, pair)
+			doubtful = true
 		case pair.starved(r.Interval):
 			starved = append(starved, pair)
 		}
@@ -247,7 +248,7 @@ func (r Report) ZeroLoss() error {
 		return fmt.Errorf("%d of %d pairs lost probes in a row: %s", len(broken), len(r.Pairs), names(broken))
 	case lost*singleLossOdds >= sent && lost > 0:
 		return fmt.Errorf("%d of %d probes were lost, one by one: %s", lost, sent, names(r.Lossy()))
-	case len(doubtful) > 0 || all*singleLossOdds >= sent && all > 0:
+	case doubtful || all*singleLossOdds >= sent && all > 0:
 		return fmt.Errorf("no loss can be ruled out: the machine itself lost probes of the control pair when %d of %d others were lost: %s",
 			all-lost, sent, names(r.Lossy()))
 	case len(starved) > 0:
