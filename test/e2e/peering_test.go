@@ -17,11 +17,13 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -268,8 +270,13 @@ func (p *peered) create(t *testing.T, edit func(*site.Site, *v1alpha1.ClusterPee
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: site.Namespace, Name: remote}},
 		}
 		require.NoError(t, there.Client.Create(p.ctx, binding))
+		require.NoError(t, there.Client.Create(p.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: remote}}))
+		token, err := there.Lab.Kube().CoreV1().ServiceAccounts(site.Namespace).CreateToken(p.ctx, remote, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		config := rest.AnonymousClientConfig(there.Lab.AdminConfig())
+		config.BearerToken = token.Status.Token
 		path := filepath.Join(t.TempDir(), "kubeconfig")
-		require.NoError(t, controlplane.WriteKubeconfig(path, there.Lab.ControlPlane().ServiceAccountConfig(site.Namespace, remote)))
+		require.NoError(t, controlplane.WriteKubeconfig(path, config))
 		kubeconfig, err := os.ReadFile(path)
 		require.NoError(t, err)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: peeringName, Namespace: site.Namespace}, Data: map[string][]byte{"kubeconfig": kubeconfig}}
