@@ -128,33 +128,47 @@ func TestReportersThatHangAreNoticed(t *testing.T) {
 		w.regular = regular
 		w = atRest(t, w)
 		w.runUnchecked(200)
-		frozen := map[string]plan.Status{}
 		for _, r := range w.reflectors() {
-			frozen[r.Name] = *w.reports[r.Name]
-		}
-		hang := func() { // what was cleared stays so, and nothing else changes
-			for name, st := range frozen {
-				if have := w.reports[name]; have != nil && !have.Cleared.IsZero() && st.Cleared.IsZero() {
-					st.Cleared, st.Updated = have.Cleared, time.Time{}
-					frozen[name] = st
-				}
-				w.reports[name] = &st
-			}
+			r.hung = true
 		}
 		w.cutOff(true, w.clients()[:6]...)
-		for range 1200 {
+		w.runUnchecked(1200)
+		require.True(t, w.bgp.MeshOn(), "regular %t: %s", regular, w.next(w.observe()).Name)
+	}
+}
+
+// At rest, where reporters write changes only, one reflector a quarter of an hour is asked whether it still reports, each in its turn; the
+// others as well as soon as it misses a client, or does not answer.
+func TestAtRestOneReflectorAnswersForAll(t *testing.T) {
+	t.Parallel()
+	asked := func(w *world, seconds int) map[string]int {
+		out := map[string]int{}
+		for range seconds {
 			w.tick()
-			hang()
-			w.manage(-1)
-			for name, have := range w.reports { // as the manager has just cleared it
-				if st, is := frozen[name]; is && !have.Cleared.IsZero() && st.Cleared.IsZero() {
-					st.Cleared, st.Updated = have.Cleared, time.Time{}
-					frozen[name] = st
+			if s := w.manage(-1); s != nil {
+				for _, a := range s.Actions {
+					out[a.(plan.RefreshStatus).Node]++
 				}
 			}
 		}
-		require.True(t, w.bgp.MeshOn(), "regular %t: %s", regular, w.next(w.observe()).Name)
+		return out
 	}
+	w := atRest(t, newWorld(1, 10, 3))
+	require.Empty(t, asked(w, 600), "right after a migration")
+	for range 3 {
+		first := asked(w, 3*15*60)
+		require.Len(t, first, 3, "all, in turn")
+		for name, times := range first {
+			require.Equal(t, 1, times, name)
+		}
+	}
+	w.model.Cut("client-01", w.reflectors()[0].Name, true)
+	require.Len(t, asked(w, 960), 2, "the others: the first has just reported that")
+	w.model.Cut("client-01", w.reflectors()[0].Name, false)
+	require.Empty(t, asked(w, 600))
+	w.reflectors()[1].hung = true
+	require.Len(t, asked(w, 3*15*60+120), 3)
+	require.Equal(t, []string{"a status report from calico-node on " + w.reflectors()[1].Name}, w.next(w.observe()).WaitingFor)
 }
 
 // Where all reflectors lose their addresses of one family, the sessions in that are missed as before, and the mesh takes over.

@@ -226,7 +226,7 @@ func (v *view) hasMost(name string) bool {
 	r, served, clients := v.report(name), len(v.Statuses[name].Unread), 0 // what cannot be read may be up
 	for _, c := range v.dependantsOf(name) {
 		switch {
-		case v.mislabelled(*c.Node):
+		case c.RoleLabel && v.mislabelled(*c.Node):
 		case r.isUp(c):
 			served++
 			clients++

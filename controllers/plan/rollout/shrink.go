@@ -85,7 +85,10 @@ func (v *view) retire() *Step {
 		return v.retireWorker(w)
 	}
 	for _, w := range v.Pool.Workers {
-		if _, joined := v.nodeOf(w); w.Former && !joined && !w.Deleting && v.complete() {
+		if !w.Former || w.Deleting {
+			continue
+		}
+		if _, joined := v.nodeOf(w); !joined && v.complete() {
 			return v.retireWorker(w) // no Node tells that it is not needed
 		}
 	}

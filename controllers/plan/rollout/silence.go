@@ -137,9 +137,28 @@ func (v *view) stale(n plan.Node) bool {
 	case n.CalicoNode.State == plan.CalicoNodeReady && st.Regular && !st.Updated.IsZero():
 		return v.passed(st.Updated, 3*period)
 	case n.CalicoNode.State == plan.CalicoNodeReady:
-		return v.passed(v.reportedAt(st), hungTime)
+		return v.passed(v.reportedAt(st), hungTime) && !v.vouched(n)
 	}
 	return v.passed(v.reportedAt(st), max(period, freshFor)+poll)
+}
+
+// vouched: another reflector speaks for the old report of one whose reporter writes changes only. To ask all of them is one write each; as
+// long as the youngest report misses no client, it is enough that the oldest is asked, and that it answers.
+func (v *view) vouched(n plan.Node) bool {
+	oldest, mine := true, v.reportedAt(v.Statuses[n.Name])
+	for _, o := range others(v.current, n) {
+		st, ok := v.Statuses[o.Name]
+		switch at := v.reportedAt(st); {
+		case !ok || !usable(o):
+		case cleared(st) && v.unanswered(o, silence):
+			return false
+		case cleared(st), !v.passed(at, hungTime):
+			return !slices.ContainsFunc(v.report(o.Name).down, func(s *plan.Session) bool { return v.clientAddrs.Has(s.Peer) })
+		default:
+			oldest = oldest && (mine.Before(at) || mine.Equal(at) && n.Name < o.Name)
+		}
+	}
+	return !oldest
 }
 
 // askAfter is when to ask one again that has answered although its pod fails: ever more
@@ -182,20 +201,20 @@ func awaitRoutes(v *view) *Step {
 	if v.BGP.MeshOn() {
 		return nil
 	}
-	up, clients := map[string]bool{}, map[string]bool{}
-	for _, n := range v.current {
-		up[n.Name] = usable(n)
+	up := make(map[string]bool, len(v.clients)+len(v.current)) // true: it is a client
+	for _, n := range filter(v.current, usable) {
+		up[n.Name] = false
 	}
-	for _, n := range v.clients {
-		up[n.Name], clients[n.Name] = true, true
+	for i := range v.clients {
+		up[v.clients[i].Name] = true
 	}
 	configured := v.configuration
 	if v.arranged() {
 		configured = func([]plan.Node, []plan.Peer) *simulate.Configuration { return v.arrangement.is }
 	}
-	net := configured(v.Nodes, v.Peers).Network(func(name string) bool { return up[name] })
+	net := configured(v.Nodes, v.Peers).Network(func(name string) bool { _, is := up[name]; return is })
 	g := &gate{}
-	for _, p := range net.Unreached(func(name string) bool { return clients[name] }) {
+	for _, p := range net.Unreached(func(name string) bool { return up[name] }) {
 		g.wait("a route from %s to %s", p.From, p.To)
 	}
 	if g.open() {

@@ -35,7 +35,12 @@ func (v *view) worker(n plan.Node) (Worker, bool) {
 
 // nodeOf is the node that a worker has become.
 func (v *view) nodeOf(w Worker) (plan.Node, bool) {
-	return first(v.Nodes, func(n plan.Node) bool { return n.WorkerID == w.ID })
+	for i := range v.Nodes { // nodes are large
+		if v.Nodes[i].WorkerID == w.ID {
+			return v.Nodes[i], true
+		}
+	}
+	return plan.Node{}, false
 }
 
 // poolNow is the pool that is wanted for now: one more worker in each zone while a node is leaving, for leavingTime

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -123,10 +124,15 @@ func (v *view) serve(clients []plan.Node) *view {
 // bears another name now, and what is heard from the address is not heard from it.
 func (v *view) sortOut(nodes []plan.Node) {
 	v.clients = make([]plan.Node, 0, len(nodes))
-	taken := sets.Set[netip.Addr]{}
-	for _, n := range filter(nodes, usable) {
-		taken.Insert(n.Addresses...)
-	}
+	taken := sync.OnceValue(func() sets.Set[netip.Addr] { // mostly all nodes are Ready
+		all := sets.Set[netip.Addr]{}
+		for i := range nodes {
+			if usable(nodes[i]) {
+				all.Insert(nodes[i].Addresses...)
+			}
+		}
+		return all
+	})
 	for _, n := range nodes {
 		switch {
 		case n.HoldsRole():
@@ -134,7 +140,7 @@ func (v *view) sortOut(nodes []plan.Node) {
 		case usable(n) && !v.d.dedicated(n):
 			v.clients = append(v.clients, n)
 			v.clientAddrs.Insert(n.Addresses...)
-		case n.SpeaksBGP() && !v.d.dedicated(n) && !taken.HasAny(n.Addresses...):
+		case n.SpeaksBGP() && !v.d.dedicated(n) && !taken().HasAny(n.Addresses...):
 			v.unready = append(v.unready, n)
 		}
 		for _, a := range n.Addresses {

@@ -94,6 +94,10 @@ type machine struct {
 	alive   bool
 	evicted bool // while it is not alive there is no calico-node pod at all
 	unready bool // its pod is not Ready for another reason than BIRD
+	lies    bool // its pod is Ready, whatever BIRD does
+	hung    bool // its status reporter writes nothing, not even what was cleared
+	unmade  bool // its report cannot be made
+	garbled bool // its report is in words that are not known
 	ran     bool // alive when its pod was looked at last
 	pods    int
 	joined  time.Time
@@ -289,7 +293,7 @@ func (w *world) comeAndGo() {
 func (w *world) movePod(m *machine, ran bool) {
 	state := plan.CalicoNodeReady
 	switch {
-	case m.alive && !m.unready:
+	case m.lies || m.alive && !m.unready:
 	case !m.alive && m.evicted:
 		state = plan.CalicoNodeAbsent
 	default:
@@ -308,7 +312,8 @@ func (w *world) connected(a, b *machine) bool { return w.model.Connected(a.Name,
 func (w *world) report() {
 	for name, watch := range w.watches {
 		m, old := w.nodes[name], w.reports[name]
-		if m == nil {
+		if m == nil || m.unmade {
+			delete(w.reports, name)
 			continue
 		}
 		if old == nil {
@@ -317,7 +322,7 @@ func (w *world) report() {
 			w.nextLook = w.now
 		}
 		cleared := !old.Cleared.IsZero()
-		if !m.alive || m.Labels["kubernetes.io/os"] == "windows" {
+		if !m.alive || m.hung || m.Labels["kubernetes.io/os"] == "windows" {
 			continue // no reporter
 		}
 		if cleared || w.now.Unix()%max(1, int64(watch.Period/time.Second)) == 0 {
@@ -339,7 +344,13 @@ func (w *world) fill(m *machine, watch plan.StatusRequest, old *plan.Status, cle
 func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Status, bool) {
 	st := w.model.Report(m.Name, routes)
 	st.Updated, st.Written = w.clock(), w.now
-	same := old.HasRoutes == routes && old.Waiting == st.Waiting && len(st.Sessions) == len(old.Sessions) && slices.Equal(st.Routes, old.Routes)
+	if m.garbled {
+		for _, s := range st.Sessions {
+			st.Unread = append(st.Unread, "session with "+s.Peer.String())
+		}
+		st.Sessions, st.Routes = nil, nil
+	}
+	same := old.HasRoutes == routes && slices.Equal(old.Unread, st.Unread) && old.Waiting == st.Waiting && len(st.Sessions) == len(old.Sessions) && slices.Equal(st.Routes, old.Routes)
 	for j, s := range st.Sessions {
 		i := slices.IndexFunc(old.Sessions, func(x plan.Session) bool { return x.Peer == s.Peer && x.Kind == s.Kind })
 		if i >= 0 && old.Sessions[i].Established == s.Established {

@@ -251,8 +251,15 @@ func (s Spec) Standing(nodes []plan.Node, peers []plan.Peer) Spec {
 			s.Racks = append(s.Racks, rack)
 		}
 	}
-	for _, n := range slices.SortedFunc(slices.Values(nodes), longestInRole) {
-		if _, known := s.IDs[n.Slot]; !known && n.RoleLabel && n.HoldsRole() && n.ClusterID != "" {
+	var reflectors []plan.Node
+	for i := range nodes { // nodes are large, and few reflect
+		if n := &nodes[i]; n.RoleLabel && n.ClusterID != "" && n.HoldsRole() {
+			reflectors = append(reflectors, *n)
+		}
+	}
+	slices.SortFunc(reflectors, longestInRole)
+	for _, n := range reflectors {
+		if _, known := s.IDs[n.Slot]; !known {
 			s.IDs[n.Slot] = n.ClusterID
 		}
 	}
