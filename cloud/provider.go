@@ -58,6 +58,8 @@ type PoolSpec struct {
 	// TaintsSeen: the node of one of the pool's workers carries all of Taints. While there is none, a cloud that does not
 	// show the pool's taints is asked for one worker only.
 	TaintsSeen bool
+	// Ready lists the workers whose nodes are Ready. Where those that replace others never are, they are replaced ever more slowly.
+	Ready []string
 	// Retire lists worker ids to be removed for good because the pool shrinks. The caller has already taken them
 	// out of service. Only these go: a pool is never shrunk in a way that lets the cloud choose which worker goes.
 	Retire []string

@@ -202,6 +202,17 @@ func TestTheRecordIsSpoiled(t *testing.T) {
 	require.NoError(t, err)
 	kept := *record
 	require.NotEmpty(t, kept)
+	look := func() string {
+		_, err := p.Observe(ctx, spec(1))
+		require.NoError(t, err)
+		return record.Text()
+	}
+	*record = ""
+	require.Empty(t, look(), "it may be a cache that is behind")
+	*record = kept
+	look()
+	*record = ""
+	require.Contains(t, look(), `"kind":"Create"`, "whoever replaced the object did not mean that")
 	*record = ""
 	w.Advance(5 * time.Minute)
 	_, err = next(p)

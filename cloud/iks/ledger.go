@@ -13,10 +13,14 @@ import (
 // pools show by now. A record that cannot be read is no empty one, as that would let everything be ordered again; nor is
 // one that is gone, as whoever replaces the object takes it away unknowingly.
 func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec) {
-	if record := cloud.RecordOf(ctx); record != nil && record.Text() != "" && record.Text() != p.recorded {
-		ledger, err := poolplan.ReadLedger(record.Text(), p.cfg.Now())
+	record, text := cloud.RecordOf(ctx), ""
+	if record != nil {
+		text = record.Text()
+	}
+	if text != "" && text != p.recorded {
+		ledger, err := poolplan.ReadLedger(text, p.cfg.Now())
 		if err == nil {
-			p.ledger, p.recorded = ledger, record.Text()
+			p.ledger, p.recorded = ledger, text
 		} else {
 			v.unreadable = p.invalidOrder("nothing is ordered or removed, as annotation %s of the RouteReflectorPool cannot be read (%v): remove it: "+
 				"kubectl annotate routereflectorpool %s %[1]s-", v1alpha1.RequestsAnnotation, err, v1alpha1.SingletonName)
@@ -24,6 +28,14 @@ func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec)
 	}
 	p.ledger = v.pair.See(p.ledger, want)
 	v.at(v.state.Name)
+	switch {
+	case text != "":
+		p.kept = text == p.recorded
+	case p.kept && record != nil: // somebody replaced the object, and the next process is to know it
+		if again := p.ledger.String(); record.Write(ctx, again) == nil {
+			p.recorded, p.kept = again, false
+		}
+	}
 }
 
 // record writes down that step is asked for, before it is: what nobody remembers would be ordered again.
@@ -41,12 +53,12 @@ func (p *Provider) record(ctx context.Context, v view, step poolplan.Step, want 
 }
 
 // answered takes in what came of the request that was recorded last. It is written down with the next one.
-func (p *Provider) answered(err error) {
+func (p *Provider) answered(step poolplan.Step, err error) {
 	switch {
-	case err == nil:
-	case slices.Contains([]cloud.Kind{cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict, cloud.Unauthorized, cloud.RateLimited}, cloud.KindOf(err)):
+	case err == nil, step.Kind != poolplan.Replace && takesAway(step, err): // where nothing was found to replace, nothing was ordered
+	case slices.Contains([]cloud.Kind{cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict, cloud.Unauthorized, cloud.RateLimited, cloud.NotFound}, cloud.KindOf(err)):
 		p.ledger = p.ledger.Answered(false)
-	case !cloud.Is(err, cloud.NotFound):
+	default:
 		p.ledger = p.ledger.Answered(true)
 	}
 }

@@ -37,9 +37,10 @@ type Provider struct {
 	missed map[string]bool
 	// known are the pools that were seen as ours, by id.
 	known map[string]*knownPool
-	// ledger has what was asked for lately, and recorded is the text it was last written as, or read from.
+	// ledger has what was asked for lately, and recorded is the text it was last written as, or read from: kept says that it was there.
 	ledger   poolplan.Ledger
 	recorded string
+	kept     bool
 }
 
 var _ cloud.Provider = (*Provider)(nil)
@@ -131,7 +132,7 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
 	err := p.apply(ctx, v, step, want)
-	p.answered(err)
+	p.answered(step, err)
 	memory := &p.memory[slices.Index(p.names[:], step.Pool)]
 	if err == nil {
 		memory.Note(step, p.cfg.Now())

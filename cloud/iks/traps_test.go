@@ -16,6 +16,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/providertest"
@@ -358,6 +359,41 @@ func TestARequestThatTheAPIDoesNotKnowIsSaid(t *testing.T) {
 			}
 			w.ClearFaults()
 			require.Contains(t, ensure(t, p, want).Did, "replaced worker")
+		})
+	}
+}
+
+// TestWhatIsNotFoundWasNotOrdered: what adds or changes was refused then, and what takes away has been done.
+func TestWhatIsNotFoundWasNotOrdered(t *testing.T) {
+	noPool, noWorker := `{"code":"E9004","description":"The specified worker pool could not be found."}`, `{"code":"E0011","description":"The specified worker node could not be found."}`
+	for name, tc := range map[string]struct {
+		body   string
+		change func(*world, *cloud.PoolSpec)
+		counts bool
+	}{
+		"a resize":                  {noPool, func(_ *world, s *cloud.PoolSpec) { s.SizePerZone = 2 }, false},
+		"a replacement":             {noWorker, func(w *world, s *cloud.PoolSpec) { s.Replace = []string{w.Workers()[0].ID} }, false},
+		"a removal":                 {noWorker, func(w *world, s *cloud.PoolSpec) { s.Retire = []string{w.Workers()[0].ID} }, true},
+		"a removal, by the cluster": {noCluster, func(w *world, s *cloud.PoolSpec) { s.Retire = []string{w.Workers()[0].ID} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, p := settled(t, iksserver.VPC, spec(1))
+			record, want := new(note), spec(1)
+			*record = "{}"
+			tc.change(w, &want)
+			w.Server.Inject(iksserver.Fault{Method: http.MethodPost, Path: "orker", Status: http.StatusNotFound, Body: tc.body, Times: 1})
+			ctx := cloud.WithRecord(t.Context(), record)
+			_, _ = p.Ensure(ctx, want)
+			require.Contains(t, *record, `"kind"`)
+			w.ClearFaults()
+			w.Advance(time.Hour)
+			want = spec(1)
+			want.Replace = []string{w.Workers()[1].ID}
+			_, err := p.Ensure(ctx, want)
+			require.NoError(t, err)
+			ledger, err := poolplan.ReadLedger(record.Text(), w.clock.Now())
+			require.NoError(t, err)
+			require.Len(t, ledger.Requests, map[bool]int{false: 1, true: 2}[tc.counts])
 		})
 	}
 }

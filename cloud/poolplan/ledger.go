@@ -56,6 +56,12 @@ type Request struct {
 	Shown    bool `json:"shown,omitempty"`
 	Lost     bool `json:"lost,omitempty"`
 	Repeated bool `json:"repeated,omitempty"`
+	// Series is how many replacements in a row, since First, have brought the zone no Ready node that stays, this one included.
+	// Others are the zone's other workers then: Worked says that the node of one which came later was Ready an hour after.
+	Series int      `json:"series,omitempty"`
+	First  int64    `json:"first,omitempty"`
+	Others []string `json:"others,omitempty"`
+	Worked bool     `json:"worked,omitempty"`
 }
 
 func (r Request) at() time.Time { return time.Unix(r.At, 0).UTC() }
@@ -86,11 +92,33 @@ func (l Ledger) String() string {
 	return string(text)
 }
 
-// since leaves out what is older, or too much.
+// since leaves out what is older, or too much: of that first what a failure explains, and nothing that makes others wait.
 func (l Ledger) since(at time.Time) Ledger {
 	l.Requests = slices.DeleteFunc(slices.Clone(l.Requests), func(r Request) bool { return r.at().Before(at) })
-	l.Requests = l.Requests[max(0, len(l.Requests)-mostRequests):]
+	for len(l.Requests) > mostRequests {
+		i := slices.IndexFunc(l.Requests, func(r Request) bool { return r.Failure && !l.delays(r) })
+		if i < 0 {
+			i = max(0, slices.IndexFunc(l.Requests, func(r Request) bool { return !l.delays(r) }))
+		}
+		l.Requests = slices.Delete(l.Requests, i, i+1)
+	}
 	return l
+}
+
+// delays: what asks for the same, or for another replacement in the zone, waits for r.
+func (l Ledger) delays(r Request) bool {
+	last, _ := l.replacement(r.Pool, r.Zone)
+	return !r.Shown || r.Kind == Replace && last.At == r.At && last.Worker == r.Worker
+}
+
+// replacement is the last one in a zone of a pool, without one that may not have been made.
+func (l Ledger) replacement(pool, zone string) (Request, bool) {
+	for _, r := range slices.Backward(l.Requests) {
+		if r.Kind == Replace && r.Pool == pool && r.Zone == zone && (r.Shown || !r.Lost) {
+			return r, true
+		}
+	}
+	return Request{}, false
 }
 
 // Asked is the ledger with a request. What it repeats, without an effect so far, is one with it: no request that is
@@ -106,13 +134,21 @@ func (l Ledger) Asked(r Request, lasting int) Ledger {
 	return l
 }
 
-// Answered is the ledger after the last request was refused, which makes it none, or its answer was lost.
+// Answered is the ledger after the last request was refused, which makes it none, or its answer was lost. What a refused
+// one repeats counts again.
 func (l Ledger) Answered(lost bool) Ledger {
 	last := len(l.Requests) - 1
 	if l.Requests = slices.Clone(l.Requests); lost {
 		l.Requests[last].Lost = true
-	} else {
-		l.Requests = l.Requests[:last]
+		return l
+	}
+	refused := l.Requests[last]
+	l.Requests = l.Requests[:last]
+	for i := range slices.Backward(l.Requests) {
+		if refused.repeats(l.Requests[i]) {
+			l.Requests[i].Repeated = false
+			break
+		}
 	}
 	return l
 }
@@ -136,7 +172,15 @@ func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
 	l = l.since(p[0].Now.Add(-window))
 	for i, r := range l.Requests {
 		for _, s := range p {
-			l.Requests[i].Shown = l.Requests[i].Shown || s.Name == r.Pool && s.shows(r, want, p.live())
+			if s.Name == r.Pool {
+				l.Requests[i].Shown = r.Shown || s.shows(r, want, p.live())
+				l.Requests[i].Worked = r.Worked || r.Kind == Replace && s.Now.Sub(r.at()) >= time.Hour && s.hasNew(r, want.Ready)
+			}
+		}
+	}
+	for i, r := range l.Requests {
+		if last, _ := l.replacement(r.Pool, r.Zone); last.Shown && last.At > r.At {
+			l.Requests[i].Others = nil // an annotation is to hold it
 		}
 	}
 	for i := range p {
@@ -197,12 +241,69 @@ func (s State) Request(step Step, want cloud.PoolSpec) Request {
 			r.Orders += max(0, step.Size-s.live(z))
 		}
 	case Replace:
-		r.Orders, r.Removals = 1, 1
+		r.Orders, r.Removals, r.Series, r.First = 1, 1, 1, r.At
+		for _, o := range s.Workers {
+			if o.Zone == step.Zone && o.ID != step.Worker {
+				r.Others = append(r.Others, o.ID)
+			}
+		}
+		if last, n := s.vain(step, want); n > 0 {
+			r.First, r.Series = last.First, n
+			if last.Worker != step.Worker {
+				r.Series++
+			}
+		}
 	case Remove:
 		r.Removals = 1
 	case None, Create, SetTaints, RemoveZone, DeletePool:
 	}
 	return r
+}
+
+// hasNew: a worker of the zone that was not there at replacement r is one of ready.
+func (s State) hasNew(r Request, ready []string) bool {
+	return slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool {
+		return w.Zone == r.Zone && w.ID != r.Worker && !slices.Contains(r.Others, w.ID) && slices.Contains(ready, w.ID)
+	})
+}
+
+// vain is the last replacement in the zone of step, a replacement, and how many in a row have come to nothing: the node of
+// the new worker was never Ready, or not for long. Step may be about one that was there before, while the new one is well.
+func (s State) vain(step Step, want cloud.PoolSpec) (last Request, n int) {
+	last, ok := s.Ledger.replacement(s.Name, step.Zone)
+	if !ok || last.Worked || slices.Contains(last.Others, step.Worker) && s.hasNew(last, want.Ready) {
+		return last, 0
+	}
+	return last, max(last.Series, 1)
+}
+
+// longestBrake is the longest pause between two replacements in a zone.
+const longestBrake = 8 * time.Hour
+
+// braked says what step, a replacement, waits for, as those before it in the zone have come to nothing; "" for nothing. The first
+// one delays the second no more than any; from then on the pause doubles. Where the cloud itself says that a worker has failed, it may
+// be for want of machines, which are mostly not paid for and may be had at any time.
+func (s State) braked(step Step, want cloud.PoolSpec) (wait string, problem error) {
+	last, n := s.vain(step, want)
+	w, _ := s.worker(step.Worker)
+	longest, kind := longestBrake, cloud.Unexpected
+	if w.State == cloud.WorkerFailed {
+		longest = longestPause
+	}
+	if IsQuota(w.Message) {
+		kind = cloud.QuotaExceeded
+	}
+	again := last.at().Add(min(FailurePause<<min(max(n-1, 0), 8), longest))
+	if n < 2 || !s.Now.Before(again) {
+		return "", nil
+	}
+	wait = fmt.Sprintf("zone %s to be tried again at %s, as none of its last %d replacements has stayed Ready", step.Zone, clock(again), n)
+	if n >= manyTries {
+		problem = s.unexpected(kind, again, "rrpool has replaced %d workers in zone %s, one after the other, since %s, and the node of none became Ready and stayed so. The last one is %s. "+
+			"It is replaced at %s; until then see why it does not become a node (ibmcloud ks worker get --worker %s, kubectl describe node)",
+			n, step.Zone, clock(time.Unix(last.First, 0)), describe(w), clock(again), w.ID)
+	}
+	return wait, problem
 }
 
 // manyTries without an effect are a problem. Fewer are a cloud that takes its time.
@@ -221,7 +322,7 @@ func (s State) repeated(step Step) (wait string, problem error) {
 	}
 	wait = fmt.Sprintf("the cloud to show that rrpool %s", step)
 	if len(tries) >= manyTries {
-		problem = s.unexpected(again, "rrpool %s, and the cloud has acknowledged that %d times since %s, without an effect: %s; it is asked for again at %s",
+		problem = s.unexpected(cloud.Unexpected, again, "rrpool %s, and the cloud has acknowledged that %d times since %s, without an effect: %s; it is asked for again at %s"+seeWho,
 			step, len(tries), clock(tries[len(tries)-1].at()), s.shape(), clock(again))
 	}
 	return wait, problem
@@ -235,10 +336,12 @@ func (s State) shape() string {
 // clock writes a time for a message.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-func (s State) unexpected(again time.Time, format string, args ...any) error {
+// seeWho is the remedy where something else may change the pool.
+const seeWho = "; see what else changes the pool (ibmcloud ks worker ls, ibmcloud ks worker-pool get)"
+
+func (s State) unexpected(kind cloud.Kind, again time.Time, format string, args ...any) error {
 	return &cloud.Error{
-		Kind: cloud.Unexpected, Op: fmt.Sprintf("changing pool %q", s.Name), RetryAfter: min(again.Sub(s.Now), FailurePause),
-		Message: fmt.Sprintf(format, args...) + "; see what else changes the pool (ibmcloud ks worker ls, ibmcloud ks worker-pool get)",
+		Kind: kind, Op: fmt.Sprintf("changing pool %q", s.Name), RetryAfter: min(again.Sub(s.Now), FailurePause), Message: fmt.Sprintf(format, args...),
 	}
 }
 
@@ -250,8 +353,8 @@ func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
 		return nil
 	}
 	if came, first := s.unasked(); came >= fewUnasked {
-		return s.unexpected(first.at().Add(window), "since %s rrpool has removed %d workers and ordered %d, so there should be %d, and there are %d: "+
-			"what is removed comes back, or something else orders workers; none is ordered or removed until %s, but those that fail are replaced",
+		return s.unexpected(cloud.Unexpected, first.at().Add(window), "since %s rrpool has removed %d workers and ordered %d, so there should be %d, and there are %d: "+
+			"what is removed comes back, or something else orders workers; none is ordered or removed until %s, but those that fail are replaced"+seeWho,
 			clock(first.at()), s.sum(first.at(), Request.removed), s.sum(first.at(), Request.ordered), s.total-came, s.total, clock(first.at().Add(window)))
 	}
 	workers := max(s.total, want.SizePerZone*len(zonesOf(s, want)))
@@ -266,8 +369,8 @@ func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
 		{"removed", Request.removed, day, window, false},
 	} {
 		if again := s.room(l, r); again.After(s.Now) {
-			return s.unexpected(again, "rrpool has %s %d workers within %s that no failure explains, for a pool of %d: none is ordered or removed until %s, "+
-				"but those that fail are replaced", l.what, s.sum(s.Now.Add(-l.over), l.of), l.over, workers, clock(again))
+			return s.unexpected(cloud.Unexpected, again, "rrpool has %s %d workers within %s that no failure explains, for a pool of %d: none is ordered or removed until %s, "+
+				"but those that fail are replaced"+seeWho, l.what, s.sum(s.Now.Add(-l.over), l.of), l.over, workers, clock(again))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package poolplan_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -184,8 +185,11 @@ func TestWhatHasFailedIsReplacedWhenTheRestIsSpent(t *testing.T) {
 	require.Equal(t, 3, b.removed)
 	b.wrong = ""
 	w := want(2)
-	for i := range 20 {
-		w.Replace = []string{b.Workers[0].ID}
+	for i := range 6 {
+		w.Replace, w.Ready = []string{b.Workers[0].ID}, nil
+		for _, o := range b.Workers[1:] {
+			w.Ready = append(w.Ready, o.ID)
+		}
 		require.NoError(t, b.turn(w, i%3 == 0))
 		b.Now = b.Now.Add(poolplan.SettlePause)
 		require.Equal(t, 3+i+1, b.removed)
@@ -195,7 +199,7 @@ func TestWhatHasFailedIsReplacedWhenTheRestIsSpent(t *testing.T) {
 	w = want(1)
 	w.Retire = []string{b.Workers[0].ID}
 	require.NoError(t, b.turn(w, true))
-	require.Equal(t, 3+20+1, b.removed)
+	require.Equal(t, 3+6+1, b.removed)
 }
 
 // A cloud acknowledges taints, and neither shows nor sets them: it is not asked for them every ten minutes for ever.
@@ -219,4 +223,171 @@ func TestARecordThatCannotBeRead(t *testing.T) {
 	l, err := poolplan.ReadLedger(`{"requests":[{"at":99999999999,"kind":"Resize","size":2}]}`, time.Unix(1000, 0))
 	require.NoError(t, err)
 	require.Equal(t, int64(1000), l.Requests[0].At)
+}
+
+// barren is a cloud whose workers deploy, and whose nodes are Ready only where they were at the beginning.
+type barren struct {
+	believed
+	// begun is when a worker was ordered, cured says that those that come become Ready, failing that the cloud calls them failed.
+	begun   map[string]time.Time
+	ready   map[string]bool
+	cured   bool
+	failing bool
+	// replaced are the times of replacements in each zone.
+	replaced map[string][]time.Time
+}
+
+func newBarren(size int) *barren {
+	b := &barren{believed: believed{State: whole(size, "a", "b", "c")}, begun: map[string]time.Time{}, ready: map[string]bool{}, replaced: map[string][]time.Time{}}
+	for _, w := range b.Workers {
+		b.ready[w.ID] = true
+	}
+	return b
+}
+
+// pass lets minutes pass. As a caller does, it names those that are dead for 15 minutes after they were deployed, or called failed.
+func (b *barren) pass(t require.TestingT, minutes int, restarted func() bool) {
+	for range minutes {
+		w := want(len(b.Workers) / 3)
+		before := map[string]bool{}
+		for i, o := range b.Workers {
+			before[o.ID] = true
+			age := b.Now.Sub(b.begun[o.ID])
+			if !b.begun[o.ID].IsZero() && age < 10*time.Minute {
+				b.Workers[i].State = cloud.WorkerProvisioning
+				continue
+			}
+			b.Workers[i].State = cloud.WorkerDeployed
+			if _, known := b.ready[o.ID]; !known {
+				b.ready[o.ID] = b.cured
+			}
+			switch {
+			case b.ready[o.ID]:
+				w.Ready = append(w.Ready, o.ID)
+			case b.failing:
+				b.Workers[i].State, b.Workers[i].Message = cloud.WorkerFailed, "no machine is left"
+				w.Replace = append(w.Replace, o.ID)
+			case age >= 25*time.Minute:
+				w.Replace = append(w.Replace, o.ID)
+			}
+		}
+		removed := b.removed
+		require.NoError(t, b.turn(w, restarted()))
+		for _, o := range b.Workers {
+			if !before[o.ID] && b.removed > removed {
+				b.begun[o.ID] = b.Now
+				b.replaced[o.Zone] = append(b.replaced[o.Zone], b.Now)
+			}
+		}
+		b.Now = b.Now.Add(time.Minute)
+	}
+}
+
+func never() bool { return false }
+
+// TestReplacementsThatComeToNothingAreBraked: those of one zone, ever longer, also over restarts; not those of others, nor
+// what fails once the zone is in order again.
+func TestReplacementsThatComeToNothingAreBraked(t *testing.T) {
+	for name, size := range map[string]int{"the only worker of a zone": 1, "one of two": 2} {
+		for _, failing := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, failed %v", name, failing), func(t *testing.T) {
+				for every := range 3 {
+					n := 0
+					restarted := func() bool { n++; return n%(7+30*every) == 0 }
+					b := newBarren(size)
+					b.failing = failing
+					b.ready["a-0"] = false
+					b.pass(t, 60, never)
+					require.GreaterOrEqual(t, len(b.replaced["a"]), 2, "the first failures are replaced at once")
+					require.Equal(t, failing, b.said)
+					b.pass(t, 2*24*60, restarted)
+					require.True(t, b.said)
+					most := map[bool]int{false: 13, true: 42}[failing] // every 8 hours, or 80 minutes
+					require.LessOrEqual(t, len(b.replaced["a"]), most)
+					require.GreaterOrEqual(t, len(b.replaced["a"]), most/2, "and not given up")
+
+					b.cured = true
+					b.ready["b-0"] = false
+					b.pass(t, 30, restarted)
+					require.Len(t, b.replaced["b"], 1, "another zone is as quick as ever")
+					b.pass(t, 9*60, restarted)
+					all := len(b.replaced["a"])
+					for id := range b.ready { // what is there dies, long after
+						b.ready[id] = b.ready[id] && id[0] != 'a'
+					}
+					b.pass(t, 5, restarted)
+					require.Len(t, b.replaced["a"], all+1)
+				}
+			})
+		}
+	}
+}
+
+// TestWorkersThatDieSoonAreBraked as if their nodes had never been Ready; several that die at once are not.
+func TestWorkersThatDieSoonAreBraked(t *testing.T) {
+	b := newBarren(3)
+	b.cured = true
+	for _, id := range []string{"a-0", "a-1", "a-2"} {
+		b.ready[id] = false
+	}
+	b.pass(t, 45, never)
+	require.Len(t, b.replaced["a"], 3, "one after the other, as each is Ready")
+	require.False(t, b.said)
+	b = newBarren(1)
+	b.cured = true
+	b.ready["a-0"] = false
+	for range 24 * 4 {
+		b.pass(t, 15, never)
+		for id := range b.begun {
+			if b.Now.Sub(b.begun[id]) > 40*time.Minute {
+				b.ready[id] = false
+			}
+		}
+	}
+	require.True(t, b.said)
+	require.LessOrEqual(t, len(b.replaced["a"]), 9)
+}
+
+// The number of them, since when, and the cloud's words about the last are said.
+func TestWhatIsSaidOfReplacementsThatComeToNothing(t *testing.T) {
+	s, w := whole(1, "a"), want(1)
+	s.Workers[0].State, w.Replace = cloud.WorkerFailed, []string{"a-0"}
+	since := s.Now.Add(-2 * time.Hour)
+	for text, kind := range map[string]cloud.Kind{"the image is broken": cloud.Unexpected, "over quota": cloud.QuotaExceeded} {
+		s.Workers[0].Message = text
+		pair := poolplan.Pair{s, {Now: s.Now}}
+		pair.See(poolplan.Ledger{Requests: []poolplan.Request{
+			{At: s.Now.Add(-time.Minute).Unix(), Kind: poolplan.Replace, Pool: "rr", Zone: "a", Worker: "x", Shown: true, Series: 4, First: since.Unix()},
+		}}, w)
+		_, err := pair.Next(w)
+		require.Equal(t, kind, cloud.KindOf(err))
+		for _, words := range []string{"4 workers in zone a", since.UTC().Format("2006-01-02 15:04 UTC"), text, s.Now.Add(79 * time.Minute).UTC().Format("15:04")} {
+			require.ErrorContains(t, err, words)
+		}
+	}
+}
+
+// What a failure explains is left out first where there is too much, but never what a brake depends on.
+func TestAFullRecordKeepsTheBrakes(t *testing.T) {
+	l, at := poolplan.Ledger{}, int64(1_700_000_000)
+	brake := poolplan.Request{At: at, Kind: poolplan.Replace, Pool: "rr", Zone: "a", Worker: "a-0", Failure: true, Shown: true, Series: 5}
+	plain := poolplan.Request{At: at, Kind: poolplan.Resize, Pool: "rr", Orders: 1, Shown: true}
+	l = l.Asked(brake, 0).Asked(plain, 0)
+	for i := range int64(600) {
+		l = l.Asked(poolplan.Request{At: at + i, Kind: poolplan.Remove, Pool: "rr", Zone: "b", Worker: fmt.Sprint(i), Failure: true, Shown: true}, 0)
+	}
+	again, err := poolplan.ReadLedger(l.String(), time.Unix(at+600, 0))
+	require.NoError(t, err)
+	require.Len(t, again.Requests, 500)
+	require.Equal(t, []poolplan.Request{brake, plain}, again.Requests[:2])
+}
+
+// A request that is refused was none: what it repeats counts again.
+func TestARefusedRepetitionCountsNothing(t *testing.T) {
+	r := poolplan.Request{At: 1_700_000_000, Kind: poolplan.Resize, Pool: "rr", Size: 2, Orders: 3}
+	once := poolplan.Ledger{}.Asked(r, 0)
+	require.Equal(t, once, once.Asked(r, 0).Answered(false))
+	thrice := once.Asked(r, 0).Asked(r, 0).Answered(false)
+	require.Equal(t, []bool{true, false}, []bool{thrice.Requests[0].Repeated, thrice.Requests[1].Repeated})
+	require.True(t, once.Asked(r, 0).Answered(true).Requests[0].Repeated, "an answer that is lost may have been a good one")
 }

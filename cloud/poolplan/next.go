@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -249,25 +248,17 @@ func blocked(s State, w cloud.Worker) string {
 			return fmt.Sprintf("worker %s to be ready before %s is replaced", o.ID, w.ID)
 		}
 	}
-	switch pause := replacementPause(s, w); {
+	pause := SettlePause
+	if w.State == cloud.WorkerFailed {
+		pause = FailurePause
+	}
+	switch {
 	case s.pauseLeft(Step{Kind: Replace, Zone: w.Zone}, pause) == 0:
 		return ""
 	case w.State == cloud.WorkerFailed:
 		return fmt.Sprintf("zone %s to be tried again %s after its last order, as worker %s has failed", w.Zone, pause, w.ID)
 	}
 	return fmt.Sprintf("zone %s to settle before worker %s is replaced", w.Zone, w.ID)
-}
-
-// replacementPause is how long a replacement in w's zone has to wait for the last one.
-func replacementPause(s State, w cloud.Worker) time.Duration {
-	tries := s.Memory.asked[Step{Kind: Replace, Zone: w.Zone}.subject()].tries
-	switch {
-	case w.State != cloud.WorkerFailed:
-		return SettlePause
-	case slices.ContainsFunc(s.promising(), func(o cloud.Worker) bool { return o.Zone == w.Zone }):
-		return FailurePause << min(max(tries-1, 0), 3)
-	}
-	return FailurePause
 }
 
 // dropZone takes a zone without workers out of the pool. Only zones that the
@@ -353,7 +344,10 @@ func (s State) heldUp(step Step, want cloud.PoolSpec) (wait string, problem erro
 	if step.Kind == Remove && s.pauseLeft(step, SettlePause) > 0 {
 		return fmt.Sprintf("worker %s to go", step.Worker), s.refusal(step)
 	}
-	if wait, problem = s.repeated(step); wait != "" {
+	if wait, problem = s.repeated(step); wait == "" && step.Kind == Replace {
+		wait, problem = s.braked(step, want)
+	}
+	if wait != "" {
 		return wait, problem
 	}
 	if problem := s.unaffordable(step, want); problem != nil {

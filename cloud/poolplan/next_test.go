@@ -280,25 +280,6 @@ func TestAWorkerThatCannotBeReplacedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestAZoneThatHasAWorkerIsTriedEverMoreSlowly, one that has none is not.
-func TestAZoneThatHasAWorkerIsTriedEverMoreSlowly(t *testing.T) {
-	for size, pauses := range map[int][]int{1: {10, 10, 10, 10, 10, 10}, 2: {10, 20, 40, 80, 80, 80}} {
-		s, w := whole(size, "a"), want(size)
-		w.Replace = []string{"a-0"}
-		s.Workers[0].State = cloud.WorkerFailed
-		for _, minutes := range pauses {
-			pause := time.Duration(minutes) * time.Minute
-			step := next(t, s, w)
-			require.Equal(t, poolplan.Replace, step.Kind, "%d: %s", size, pause)
-			s.Memory.Note(step, s.Now)
-			s.Now = s.Now.Add(pause - time.Second)
-			step = next(t, s, w)
-			require.Contains(t, step.Progress.WaitingFor, fmt.Sprintf("zone a to be tried again %s after its last order", pause))
-			s.Now = s.Now.Add(time.Second)
-		}
-	}
-}
-
 func TestMemorySpacesRequestsOut(t *testing.T) {
 	s, w := whole(2, "a", "b"), want(3)
 	step := next(t, s, w)
@@ -368,7 +349,9 @@ var rules = map[string]func(s poolplan.State, w cloud.PoolSpec, step poolplan.St
 	},
 	"a zone of another size": func(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) bool {
 		trial := s.TaintsUnseen && !w.TaintsSeen && s.SizePerZone == 1
-		return step.Kind == poolplan.AddZone && s.SizePerZone != w.SizePerZone && !trial
+		// Where a zone that is given up would be filled up as well, the size comes after the zone.
+		givenUp := len(w.Zones) > 0 && s.SizePerZone > 0 && slices.ContainsFunc(s.Zones, func(z string) bool { return !slices.Contains(w.Zones, z) })
+		return step.Kind == poolplan.AddZone && s.SizePerZone != w.SizePerZone && !trial && (s.SizePerZone > w.SizePerZone || !givenUp)
 	},
 	"the cloud would choose the worker to go": func(s poolplan.State, _ cloud.PoolSpec, step poolplan.Step) bool {
 		return step.Kind == poolplan.Resize && slices.Max(append(slices.Collect(maps.Values(live(s))), 0)) > step.Size

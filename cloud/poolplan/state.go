@@ -21,8 +21,7 @@ const (
 	// SettlePause is how long a cloud may take to list what it was asked for.
 	SettlePause = 2 * time.Minute
 	// FailurePause is the least time between two orders in a zone when the first was refused, or its worker failed: for
-	// want of quota or capacity, mostly, and clouds have many words for that. It doubles, up to longestPause, where the
-	// zone has another worker.
+	// want of quota or capacity, mostly, and clouds have many words for that. It doubles, up to longestPause.
 	FailurePause = 10 * time.Minute
 	longestPause = FailurePause << 3
 )
@@ -216,13 +215,13 @@ type Memory struct {
 	asked   map[string]request
 }
 
-// request is when a step was last asked for, for which worker, how often in a row, how often of late without an answer, and why
+// request is when a step was last asked for, for which worker, how often of late without an answer, and why
 // the cloud refused it, nil when it did not.
 type request struct {
-	at          time.Time
-	worker      string
-	tries, lost int
-	refusal     error
+	at      time.Time
+	worker  string
+	lost    int
+	refusal error
 }
 
 // Refused remembers that the cloud refused s. Where s is an order for one zone, others go on meanwhile.
@@ -256,7 +255,6 @@ func (m *Memory) keep(s Step, r request) {
 		m.asked = map[string]request{}
 	}
 	r.worker = s.Worker
-	r.tries = m.asked[s.subject()].tries + 1
 	m.asked[s.subject()] = r
 }
 

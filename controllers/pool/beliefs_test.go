@@ -58,6 +58,13 @@ func TestAWrongBeliefIsSaidAndBuysLittle(t *testing.T) {
 			},
 			requests: 12, says: "without an effect",
 		},
+		"workers deploy, and their nodes are never Ready": {
+			after: func(o *cloudEnvironment) {
+				o.barren = true
+				o.die(o.server.Workers(clusterID, "route-reflectors")[0].IP)
+			},
+			requests: 12, workers: 12, says: "the node of none became Ready and stayed so",
+		},
 		"workers that come are gone again": {
 			beliefs: iksserver.Beliefs{LosesNew: true}, after: func(o *cloudEnvironment) {
 				o.server.RemoveWorker(clusterID, o.server.Workers(clusterID, "route-reflectors")[0].ID)

@@ -284,6 +284,11 @@ func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 			DedicatedHostPoolID:    spec.DedicatedHostPoolID,
 		},
 	}
+	for _, n := range s.Cluster.Nodes {
+		if n.Pooled && n.Ready && n.WorkerID != "" {
+			out.Ready = append(out.Ready, n.WorkerID)
+		}
+	}
 	if len(spec.Networks) > 0 {
 		out.Options.Networks = map[string]cloud.Network{}
 	}

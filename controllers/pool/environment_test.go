@@ -449,6 +449,8 @@ type cloudEnvironment struct {
 
 	// applied are the changes to the data plane.
 	applied []string
+	// barren: the nodes of workers that come are never Ready.
+	barren bool
 	// lost are the pairs of nodes that could not reach each other, turn by turn.
 	lost []string
 	// wrap changes the provider, decide decides; nil for the real ones.
@@ -546,7 +548,7 @@ func (o *cloudEnvironment) deployed(w iksserver.Worker) {
 	}
 	o.later(func() {
 		o.model.Join(plan.Node{
-			Name: w.IP, Zone: w.Zone, Ready: true, ReadyChanged: at, Created: at, Addresses: []netip.Addr{netip.MustParseAddr(w.IP)},
+			Name: w.IP, Zone: w.Zone, Ready: !o.barren, ReadyChanged: at, Created: at, Addresses: []netip.Addr{netip.MustParseAddr(w.IP)},
 			ProviderID: "ibm://account///" + clusterID + "/" + w.ID, Taints: taints,
 			Labels: map[string]string{v1alpha1.PoolLabel: strings.TrimSuffix(w.PoolName, "-b"), "ibm-cloud.kubernetes.io/worker-id": w.ID},
 		})

@@ -212,11 +212,13 @@ func unmarked(pool cloud.Pool, known []string) string {
 // ensure moves the pool one step, unless the provider is to be left alone. A
 // changed spec is new: it does not wait out the failure of the former.
 func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (cloud.Progress, error) {
-	changed := c.ensuring.failures > 0 && !reflect.DeepEqual(c.wanted, want)
+	wanted := want
+	wanted.Ready = nil // another one is no other wish
+	changed := c.ensuring.failures > 0 && !reflect.DeepEqual(c.wanted, wanted)
 	if c.provider == nil || c.underway != nil || (!changed && now.Before(c.ensuring.notBefore)) {
 		return cloud.Progress{}, c.ensuring.err
 	}
-	c.wanted = want
+	c.wanted = wanted
 	return c.change(ctx, now, func(ctx context.Context) (cloud.Progress, error) { return c.provider.Ensure(ctx, want) })
 }
 
