@@ -203,8 +203,8 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 		switch {
 		case !w.claims(of, all), p.former(w, of):
 			// Others' workers may be as they like, and what is left of a former pool of the name may stay for long.
-		case w.ID == "" || w.poolID == "":
-			return nil, p.implausible("a worker of the pool has no id, or none of its pool")
+		case checkID("worker", w.ID) != nil || w.poolID == "":
+			return nil, p.implausible("a worker of the pool has no id that can be one, or none of its pool")
 		case w.poolID == of.id:
 			out = append(out, w.Worker)
 		default:

