@@ -56,36 +56,36 @@ func meshIn(spec apiv3.BGPConfigurationSpec) savedMesh {
 // on: the mesh is on unless written otherwise.
 func (m savedMesh) on() bool { return m.Enabled == nil || *m.Enabled }
 
-// saved reads what we kept on a BGPConfiguration, nil for nothing.
-func saved(o *apiv3.BGPConfiguration) (*savedMesh, error) {
+// saved reads what we kept on a BGPConfiguration, nil for nothing. What cannot be read counts as lost, and unread says why: the mesh of now,
+// or, while that is off, one with the password that our BGPPeers have taken over from it.
+func (s *store) saved(o *apiv3.BGPConfiguration) (before *savedMesh, unread string) {
 	text, ok := o.Annotations[beforeAnnotation]
 	if !ok {
-		return nil, nil
+		return nil, ""
 	}
 	out := &savedMesh{}
-	if err := json.Unmarshal([]byte(text), out); err != nil {
-		why := plan.Plain(err.Error(), 256) // it repeats what stands there
-		return nil, fmt.Errorf("reading annotation %s=%.256q of BGPConfiguration %q: %s; it says how the mesh was before rrpool "+
-			"(%s for a cluster without settings of its own): correct it", beforeAnnotation, text, o.Name, why, `{"absent":true}`)
+	err := json.Unmarshal([]byte(text), out)
+	if err == nil {
+		return out, ""
 	}
-	return out, nil
+	if *out = meshIn(o.Spec); !out.on() {
+		*out = savedMesh{Absent: isOurs(o), Enabled: ptr.To(true), Password: s.peerPassword()}
+	}
+	return out, plan.Plain(fmt.Sprintf("%.256q is not what rrpool writes: %v", text, err), 512) // the error repeats what stands there
 }
 
-// configOf maps the default BGPConfiguration.
-func configOf(o *apiv3.BGPConfiguration) (plan.BGPConfig, error) {
+// configOf maps the default BGPConfiguration. The caller holds the lock.
+func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 	out := plan.BGPConfig{
 		Exists: true, Mesh: meshIn(o.Spec).plan(), ASN: uint32(ptr.Deref(o.Spec.ASNumber, defaultASN)), Services: servicesOf(o.Spec),
 		Restored: timeOf(o.Annotations[restoredAnnotation]),
 	}
-	before, err := saved(o)
-	if err != nil {
-		return plan.BGPConfig{}, err
-	}
+	before, unread := s.saved(o)
 	if before != nil {
 		mesh := before.plan()
-		out.Saved, out.SavedAbsent = &mesh, before.Absent
+		out.Saved, out.SavedAbsent, out.SavedUnread = &mesh, before.Absent, unread
 	}
-	return out, nil
+	return out
 }
 
 func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix) {
@@ -134,8 +134,9 @@ type liveMesh struct {
 	raw *unstructured.Unstructured
 	// typed is raw in Calico's words, before our changes.
 	typed *apiv3.BGPConfiguration
-	// before is what we kept on it, nil for nothing.
+	// before is what we kept on it, nil for nothing, and unread why that cannot be read.
 	before *savedMesh
+	unread string
 }
 
 // liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
@@ -153,8 +154,10 @@ func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	if err := a.take(raw, out.typed); err != nil {
 		return nil, err
 	}
-	out.before, err = saved(out.typed)
-	return out, err
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	out.before, out.unread = a.store.saved(out.typed)
+	return out, nil
 }
 
 // updateConfig writes the version that was read, or a new object, with our changes, unless one of these failed.
@@ -302,11 +305,11 @@ func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
 	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.cfg.Now())))
 }
 
-// noteMesh keeps how the mesh is to come back where it is off and our note was removed. An object that we made did not
-// exist before.
+// noteMesh keeps how the mesh is to come back where it is off and our note was removed or spoiled. An object that we made
+// did not exist before.
 func (a *Adapter) noteMesh(ctx context.Context, act plan.NoteMesh) (bool, error) {
 	o, err := a.liveConfig(ctx)
-	if err != nil || o == nil || o.before != nil || meshIn(o.typed.Spec).on() {
+	if err != nil || o == nil || o.before != nil && o.unread == "" || meshIn(o.typed.Spec).on() {
 		return false, err
 	}
 	disable := plan.DisableMesh{Saved: act.Saved, SavedAbsent: isOurs(o.typed)}
@@ -315,17 +318,21 @@ func (a *Adapter) noteMesh(ctx context.Context, act plan.NoteMesh) (bool, error)
 }
 
 // peerPassword is the one of our BGPPeers, in Calico's own words, nil where they have none. They took it over from
-// the mesh: without it the sessions of a mesh whose note is lost would come back unprotected.
-func (a *Adapter) peerPassword() *apiv3.BGPPassword {
-	a.store.mu.Lock()
-	defer a.store.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(a.store.peers)) {
-		p := a.store.peers[name]
+// the mesh: without it the sessions of a mesh whose note is lost would come back unprotected. The caller holds the lock.
+func (s *store) peerPassword() *apiv3.BGPPassword {
+	for _, name := range slices.Sorted(maps.Keys(s.peers)) {
+		p := s.peers[name]
 		if isOurs(p) && peeringOf(p) == "" && p.Spec.Password != nil {
 			return p.Spec.Password
 		}
 	}
 	return nil
+}
+
+func (a *Adapter) peerPassword() *apiv3.BGPPassword {
+	a.store.mu.Lock()
+	defer a.store.mu.Unlock()
+	return a.store.peerPassword()
 }
 
 // forgetMesh takes our notes from the BGPConfiguration, and the object itself

@@ -262,18 +262,40 @@ func TestAConcurrentEditIsAConflict(t *testing.T) {
 	require.True(t, *b.config().Spec.NodeToNodeMeshEnabled)
 }
 
-func TestASpoiledNoteIsNamedWithItsRemedy(t *testing.T) {
-	b := newBench(t)
-	b.giveConfig(func(o *apiv3.BGPConfiguration) {
-		o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
-		o.Annotations = map[string]string{beforeAnnotation: `{"enabled":`}
-	})
-	b.run()
-	_, err := b.Observe(t.Context(), scope)
-	require.ErrorContains(t, err, beforeAnnotation)
-	require.ErrorContains(t, err, "correct it")
-	_, err = b.Apply(t.Context(), scope, plan.RestoreMesh{})
-	require.ErrorContains(t, err, beforeAnnotation)
+// A note that cannot be read is as one that is lost, and said: the mesh comes back all the same, with the password that our BGPPeers have.
+func TestASpoiledNoteIsAsALostOne(t *testing.T) {
+	for _, text := range []string{`{"enabled":`, `{"enabled":"yes"}`, `[]`, "", "\x1b[2J"} {
+		t.Run(text, func(t *testing.T) {
+			b := newBench(t)
+			b.giveConfig(withPassword)
+			b.run()
+			before := b.observe().BGP.Mesh
+			b.apply(plan.PutPeer{Peer: plan.Peer{Name: "rrpool-clients", NodeSelector: "all()", PeerSelector: "all()", Password: before.Password}}, true)
+			b.apply(plan.DisableMesh{Saved: before}, true)
+			spoil := func() {
+				b.editConfig(func(o *apiv3.BGPConfiguration) { o.Annotations[beforeAnnotation] = text })
+				b.await("the note", func(c plan.Cluster) bool { return c.BGP.SavedUnread != "" })
+			}
+			spoil()
+			seen := b.observe().BGP
+			requireVisible(t, seen.SavedUnread)
+			require.Equal(t, plan.Mesh{Enabled: ptr.To(true), Password: before.Password}, *seen.Saved)
+
+			b.apply(plan.NoteMesh{Saved: before}, true)
+			require.Empty(t, b.observe().BGP.SavedUnread)
+			require.Equal(t, before, *b.observe().BGP.Saved)
+			b.apply(plan.NoteMesh{Saved: before}, false)
+
+			spoil()
+			b.apply(plan.RestoreMesh{}, true)
+			seen = b.observe().BGP
+			require.True(t, seen.MeshOn())
+			require.Equal(t, before.Password, seen.Mesh.Password)
+			require.Equal(t, seen.Mesh, *seen.Saved, "a mesh that is on is as it is to be")
+			b.apply(plan.ForgetMesh{}, true)
+			require.NotContains(t, b.config().Annotations, beforeAnnotation)
+		})
+	}
 }
 
 // rawConfig is the custom resource without what the API counts by itself.

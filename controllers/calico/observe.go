@@ -52,9 +52,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	defer a.store.mu.Unlock()
 	out.Routes = a.store.routes
 	if a.store.config != nil {
-		if out.BGP, err = configOf(a.store.config); err != nil {
-			return plan.Cluster{}, err
-		}
+		out.BGP = a.store.configOf(a.store.config)
 	}
 	for _, p := range a.store.peers {
 		peer := peerOf(p)

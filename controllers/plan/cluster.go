@@ -220,9 +220,11 @@ type BGPConfig struct {
 	// Services are the ranges of service addresses that every node announces, of a single address those with endpoints.
 	Services []netip.Prefix
 	// Saved is the mesh as it was before we switched it off, kept on the object
-	// itself; nil when we have not changed it. SavedAbsent: there was no object.
+	// itself; nil when we have not changed it. SavedAbsent: there was no object. SavedUnread: why
+	// what was kept cannot be read, so that Saved is what else shows it.
 	Saved       *Mesh
 	SavedAbsent bool
+	SavedUnread string
 	// Restored is when we switched the mesh on again, zero while we have not.
 	Restored time.Time
 }

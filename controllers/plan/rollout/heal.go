@@ -106,7 +106,11 @@ func (v *view) relied() bool { return Relied(v.Cluster) }
 // noteMesh writes the note again by which the mesh comes back as it was. What it said is lost; our BGPPeers have taken
 // over the password and times.
 func noteMesh(v *view) *Step {
-	if v.BGP.MeshOn() || v.BGP.Saved != nil || !v.relied() {
+	why := "is gone"
+	if v.BGP.SavedUnread != "" {
+		why = "cannot be read (" + v.BGP.SavedUnread + ")"
+	}
+	if v.BGP.MeshOn() || v.BGP.Saved != nil && v.BGP.SavedUnread == "" || !v.relied() {
 		return nil
 	}
 	saved := plan.Mesh{Enabled: ptr.To(true)}
@@ -115,7 +119,7 @@ func noteMesh(v *view) *Step {
 			saved.Password, saved.MaxRestartTime = cmp.Or(saved.Password, p.Password), cmp.Or(saved.MaxRestartTime, p.MaxRestartTime)
 		}
 	}
-	return do("NoteMesh", "the note on the BGPConfiguration of how the mesh was is gone: it says now what the BGPPeers of rrpool have", plan.NoteMesh{Saved: saved})
+	return do("NoteMesh", "the note on the BGPConfiguration of how the mesh was "+why+": it says now what the BGPPeers of rrpool have", plan.NoteMesh{Saved: saved})
 }
 
 // leastServing is the smallest number of reflectors that may serve. While the

@@ -88,6 +88,14 @@ func TestALostNoteIsWrittenAgain(t *testing.T) {
 	require.Empty(t, w.settle(), w.story())
 	require.Equal(t, before, w.bgp.Mesh.Password)
 
+	w = withPassword(t, true) // one that cannot be read is no better than none
+	w.bgp.Saved, w.bgp.SavedUnread = &plan.Mesh{}, "it is spoiled"
+	w.changed()
+	require.Contains(t, w.next(w.observe()).Reason, "cannot be read (it is spoiled)")
+	require.Empty(t, w.run(30))
+	require.Empty(t, w.bgp.SavedUnread)
+	require.Equal(t, before, w.bgp.Saved.Password)
+
 	w = newWorld(1, 5, 3) // the control: a mesh that others keep off gets no note
 	w.bgp.Mesh.Enabled = new(bool)
 	w.changed()

@@ -263,7 +263,7 @@ func (m *Model) configure(action plan.Action) error {
 		delete(m.peers, a.Name)
 	case plan.DisableMesh:
 		off, saved := false, a.Saved
-		m.bgp.Exists, m.bgp.Mesh, m.bgp.Saved, m.bgp.SavedAbsent, m.bgp.Restored = true, plan.Mesh{Enabled: &off}, &saved, a.SavedAbsent, time.Time{}
+		m.bgp = plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}, ASN: m.bgp.ASN, Services: m.bgp.Services, Saved: &saved, SavedAbsent: a.SavedAbsent}
 	case plan.RestoreMesh:
 		on := true
 		m.bgp.Mesh.Enabled = &on
@@ -272,10 +272,10 @@ func (m *Model) configure(action plan.Action) error {
 		}
 		m.bgp.Restored = m.now
 	case plan.NoteMesh:
-		m.bgp.Saved = &a.Saved
+		m.bgp.Saved, m.bgp.SavedUnread = &a.Saved, ""
 	case plan.ForgetMesh:
 		m.bgp.Exists = !m.bgp.SavedAbsent
-		m.bgp.Saved, m.bgp.SavedAbsent, m.bgp.Restored = nil, false, time.Time{}
+		m.bgp.Saved, m.bgp.SavedAbsent, m.bgp.SavedUnread, m.bgp.Restored = nil, false, "", time.Time{}
 	default:
 		return fmt.Errorf("applying %T: the model does not know it", action)
 	}
