@@ -202,6 +202,18 @@ func TestWhatHasFailedIsReplacedWhenTheRestIsSpent(t *testing.T) {
 	require.Equal(t, 3+6+1, b.removed)
 }
 
+// A pool without zones that does not show its size gets them all the same, once that has been asked for.
+func TestAPoolThatShowsNoSizeGetsItsZones(t *testing.T) {
+	b := &believed{State: whole(0), wrong: "the size stays"}
+	w := want(2)
+	w.Zones = []string{"a"}
+	for zones := range 2 {
+		require.NoError(t, b.turn(w, false))
+		require.Len(t, b.Zones, zones, "asked %d times", b.asked)
+		b.Now = b.Now.Add(time.Minute)
+	}
+}
+
 // A cloud acknowledges taints, and neither shows nor sets them: it is not asked for them every ten minutes for ever.
 func TestTaintsThatAreNeverSetAreAskedForEverMoreSlowly(t *testing.T) {
 	b := &believed{State: whole(2, "a", "b")}

@@ -64,7 +64,19 @@ func TestAnAnswerIsHeldToItsLimits(t *testing.T) {
 			}
 		}
 	}
-	_, err := read(t, untrusted.Limits{Bytes: 1 << 20, Values: 1000, Items: 1000}, strings.Repeat("[", 65), false)
+	endless := strings.NewReader(strings.Repeat(" ", 4000)) // a reader that does not stop at an error gets nothing more of it
+	response, err := limits.Transport(answers(func(*http.Request) *http.Response {
+		return &http.Response{Header: http.Header{}, Body: io.NopCloser(endless)}
+	})).RoundTrip(httptest.NewRequest(http.MethodGet, "http://x/", http.NoBody))
+	require.NoError(t, err)
+	for range 10 {
+		n, err := response.Body.Read(make([]byte, 401))
+		require.Zero(t, n)
+		require.ErrorContains(t, err, "larger than 400 bytes")
+	}
+	require.Equal(t, 4000-401, endless.Len())
+	require.NoError(t, response.Body.Close())
+	_, err = read(t, untrusted.Limits{Bytes: 1 << 20, Values: 1000, Items: 1000}, strings.Repeat("[", 65), false)
 	require.ErrorContains(t, err, "more than 64 lists and objects in each other")
 }
 

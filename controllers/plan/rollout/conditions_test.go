@@ -88,6 +88,18 @@ func TestAddressesThatNodesShare(t *testing.T) {
 	}
 }
 
+// A client has an address that a reflector has as well: no session with it is missed on that reflector, as none is ever configured.
+func TestNoReflectorMissesASessionWithItself(t *testing.T) {
+	w, o := migrated(t)
+	o.BGP.Mesh.Enabled, o.BGP.Restored, w.now = nil, w.now.Add(time.Hour), w.now.Add(2*time.Hour)
+	reported(w, &o)
+	for address, missed := range map[netip.Addr]bool{w.reflectors()[0].Addresses[0]: false, netip.MustParseAddr("10.9.9.9"): true} {
+		nodeOf(&o, "client-01").Addresses = []netip.Addr{address}
+		s := w.next(o)
+		require.Equal(t, missed, slices.Contains(s.WaitingFor, w.reflectors()[0].Name+" ↔ client-01 to be Established"), "%s: %s", s.Name, s.WaitingFor)
+	}
+}
+
 // A host bears another name: its old Node is not Ready and has the same address. Nothing waits for the old Node, and what is
 // heard from the address does not let the new one, of which two peers would be configured, become a reflector.
 func TestTheNodeOfAFormerName(t *testing.T) {

@@ -177,7 +177,7 @@ func TestAFamilyThatReflectorsHaveLostIsMissed(t *testing.T) {
 	w, o := migrated(t)
 	w.now = w.now.Add(time.Hour)
 	addIPv6(&o, 1, 2, 3, 7, 8, 9)
-	for i, r := range []int{7, 8, 9} {
+	for _, r := range []int{7, 8, 9} {
 		editStatus(&o, o.Nodes[r-1].Name, func(s *plan.Status) {
 			s.Updated = w.now
 			for _, peer := range []int{1, 2, 3, 7, 8, 9} {
@@ -186,7 +186,6 @@ func TestAFamilyThatReflectorsHaveLostIsMissed(t *testing.T) {
 				}
 			}
 		})
-		require.Equal(t, "client-01", o.Nodes[0].Name, i)
 	}
 	before := w.next(o)
 	require.Equal(t, rollout.Steady, before.Name)
@@ -203,6 +202,7 @@ func TestAFamilyThatReflectorsHaveLostIsMissed(t *testing.T) {
 		require.Equal(t, 3, r.Expected-r.Established)
 	}
 	require.Equal(t, []string{"client-01", "client-02", "client-03"}, after.Unserved)
+	require.NotEqual(t, "RestoreMesh", after.Name, "no client has said yet that its BIRD runs")
 	answer := plan.Status{Node: "client-01", Updated: w.now}
 	for _, r := range w.reflectors() {
 		answer.Sessions = append(answer.Sessions, plan.Session{Peer: r.Addresses[0], Kind: plan.SessionNode, Established: true, Since: w.now.Add(-time.Hour)})

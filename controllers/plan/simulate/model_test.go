@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,27 @@ func TestReports(t *testing.T) {
 	require.Len(t, m.Observe().Statuses["n1"].Sessions, 2)
 	_, err := m.Apply(plan.EnsurePool{})
 	require.ErrorContains(t, err, "the model does not know it")
+}
+
+// Two nodes have one address: others have one session with it, which is up as long as either answers, and they have none with each other.
+func TestAnAddressOfTwoNodesIsReportedOnce(t *testing.T) {
+	m := model(4)
+	m.Edit("n3", func(n *plan.Node) { n.Addresses = m.Nodes()[1].Addresses })
+	shared := m.Nodes()[1].Addresses[0]
+	for cut, up := range map[string]bool{"": true, "n2": true, "n3": true, "n2 n3": false} {
+		for _, n := range []string{"n2", "n3"} {
+			m.Cut("n1", n, strings.Contains(cut, n))
+		}
+		m.Advance(time.Minute)
+		var with []bool
+		for _, s := range m.Report("n1", false).Sessions {
+			if s.Peer == shared {
+				with = append(with, s.Established)
+			}
+		}
+		require.Equal(t, []bool{up}, with, "cut off from: %s", cut)
+	}
+	require.Len(t, m.Report("n2", false).Sessions, 2)
 }
 
 // There and back, the mesh is all that changes in a BGPConfiguration.
