@@ -54,21 +54,31 @@ func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, w
 	case err != nil:
 		return "", err
 	case step.Kind == poolplan.Create:
-		return p.checkListed(ctx, v, cmp.Or(want.Flavor, v.traits().flavor), zones)
+		return p.checkListed(ctx, v, cmp.Or(want.Flavor, v.traits().flavor), zones, zones, want.Options.Networks)
 	case step.Kind == poolplan.AddZone && v.pool.flavor != "":
-		return p.checkListed(ctx, v, v.pool.flavor, []string{step.Zone})
+		return p.checkListed(ctx, v, v.pool.flavor, zones, []string{step.Zone}, nil)
 	}
 	return "", nil
 }
 
-// checkListed looks for zones, and the flavor in each, in the cloud's listings. One that fails or is empty holds
-// nothing up, as the order will tell.
-func (p *Provider) checkListed(ctx context.Context, v view, flavor string, zones []string) (unchecked string, err error) {
+// checkListed looks for zones, the flavor in each of those that are new, and subnets before the pool is made, in the
+// cloud's listings. One that fails or is empty holds nothing up, as the order will tell.
+func (p *Provider) checkListed(
+	ctx context.Context, v view, flavor string, zones, added []string, own map[string]cloud.Network,
+) (unchecked string, err error) {
 	listing, cancel := context.WithTimeout(ctx, listingPatience)
 	defer cancel()
 	err = p.checkZones(listing, v, zones)
-	for i := 0; err == nil && i < len(zones); i++ {
-		err = p.checkFlavor(listing, v, flavor, zones[i])
+	for i := 0; err == nil && i < len(added); i++ {
+		err = p.checkFlavor(listing, v, flavor, added[i])
+	}
+	if g, ok := v.generation.(vpc); ok && v.pool.id == "" {
+		for i := 0; err == nil && i < len(added); i++ {
+			_, err = g.pickSubnet(listing, added[i], own[added[i]].SubnetID, v.others)
+		}
+		if err != nil && !cloud.Is(err, cloud.InvalidInput) {
+			err = unlisted{err}
+		}
 	}
 	var failed unlisted
 	switch {
@@ -156,23 +166,28 @@ func (p *Provider) openShift() bool {
 	return p.cluster.Type == "openshift" || strings.HasSuffix(p.cluster.MasterKubeVersion, "_openshift")
 }
 
-// checkZones refuses a zone that does not exist. Those that the cluster has are known to.
+// checkZones refuses a zone that does not exist, or is in another region than the cluster. Those that the cluster has are
+// known to be right.
 func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error {
 	further := slices.DeleteFunc(slices.Clone(zones), func(z string) bool { return slices.Contains(v.state.ClusterZones, z) })
 	if len(further) == 0 {
 		return nil
 	}
 	known, _, err := p.offers(ctx, to(v.traits().zones))
-	if err != nil {
-		return err
-	}
 	for _, zone := range further {
-		if !slices.Contains(known, zone) {
+		switch {
+		case err == nil && !slices.Contains(known, zone):
 			return p.invalidOrder("there is no zone %s: correct zones; the cluster has %s", zone, cloud.Capped(v.state.ClusterZones, ", "))
+		case len(v.state.ClusterZones) > 0 && !slices.ContainsFunc(v.state.ClusterZones, func(z string) bool { return region(z) == region(zone) }):
+			return p.invalidOrder("zone %s is in another region than the cluster, which cannot have workers there: correct zones; the cluster has %s",
+				zone, cloud.Capped(v.state.ClusterZones, ", "))
 		}
 	}
-	return nil
+	return err
 }
+
+// region of a zone by its name, or its metro in classic: us-south-1 is in us-south, dal10 in dal.
+func region(zone string) string { return strings.TrimRight(zone, "-0123456789") }
 
 // checkFlavor refuses a flavor that a zone does not have. It names others: the smallest that are no smaller come first.
 func (p *Provider) checkFlavor(ctx context.Context, v view, flavor, zone string) error {

@@ -233,6 +233,29 @@ func TestAnUnknownZoneIsRefusedWithThoseOfTheCluster(t *testing.T) {
 	}
 }
 
+// A zone that exists in another region cannot be added to any pool of the cluster, so no other zone is ordered for its sake.
+func TestAZoneOfAnotherRegionIsRefused(t *testing.T) {
+	for generation, far := range map[string]string{iksserver.VPC: "us-east-1", iksserver.Classic: "wdc04"} {
+		for _, listed := range []bool{true, false} {
+			w := newWorld(t, generation)
+			w.AddCluster(iksserver.Cluster{ID: "far", Name: "far", Provider: generation, Zones: []iksserver.Zone{zone(generation, far)}})
+			if !listed {
+				w.Server.Inject(iksserver.Fault{Method: http.MethodGet, Path: "ones$", Status: http.StatusInternalServerError})
+			}
+			addZone(w, zone(generation, w.zones[3]))
+			want := spec(1)
+			want.Zones = append(slices.Clone(w.zones[:2]), far)
+			require.Contains(t, refusedOrder(t, w, want), "zone "+far+" is in another region than the cluster")
+			want.Zones = w.zones[:1]
+			settle(t, w, w.provider(t, nil), want)
+			want.Zones = append(slices.Clone(w.zones), far)
+			require.Contains(t, refusedOrder(t, w, want), "zone "+far+" is in another region than the cluster", "and no other is added either")
+			want.Zones = w.zones
+			settle(t, w, w.provider(t, nil), want)
+		}
+	}
+}
+
 // Some listings have ids, some names, and classic ones the flavors of encrypted disks beside the others. Cores count before memory.
 func TestWhatAListingHolds(t *testing.T) {
 	for _, generation := range both {
@@ -340,11 +363,9 @@ func TestAFullSubnetIsNotTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := spec(1)
 			want.Zones, want.Options.Networks = []string{"us-south-1"}, tc.own
-			p := tc.w.provider(t, nil)
-			ensure(t, p, want)
-			ensure(t, p, want)
-			require.Contains(t, refused(t, p, want, cloud.InvalidInput).Error(), "spec.provider.iks.networks")
-			require.Empty(t, tc.w.Server.Workers(clusterID, providertest.PoolName))
+			require.Contains(t, refusedOrder(t, tc.w, want), "spec.provider.iks.networks")
+			want.Zones = append(want.Zones, "us-south-2")
+			require.Contains(t, refusedOrder(t, tc.w, want), "spec.provider.iks.networks", "and no other zone is ordered before")
 		})
 	}
 
