@@ -14,6 +14,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
 // migrated is the observation of a cluster at rest on its reflectors.
@@ -41,6 +42,9 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		"ForeignInClusterPeer": func(_ *world, o *rollout.Observed) {
 			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerSelector: "all()"})
 		},
+		"SelectorTooLong": func(_ *world, o *rollout.Observed) {
+			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", NodeSelector: strings.Repeat("(", 1_000_000), PeerIP: "192.0.2.1"})
+		},
 		"ForeignLabel": func(w *world, o *rollout.Observed) { w.d.RoleLabel = "route-reflector"; client(o).RoleLabel = true },
 		"CalicoNotInstalled": func(_ *world, o *rollout.Observed) {
 			o.Problems = []plan.Problem{{Reason: "CalicoNotInstalled", Message: "install it"}}
@@ -56,6 +60,32 @@ func TestRefusalsTouchNothing(t *testing.T) {
 			require.Empty(t, s.Actions)
 		})
 	}
+	t.Run("a selector of any length keeps no mesh from coming back, and is not shown whole", func(t *testing.T) {
+		w, o := migrated(t)
+		var labels strings.Builder
+		for i := range 100_000 {
+			fmt.Fprintf(&labels, "has(a%d)||", i)
+		}
+		o.Peers = append(o.Peers, plan.Peer{Name: "theirs", NodeSelector: labels.String() + "all()", PeerIP: "192.0.2.1"})
+		for i := range o.Nodes {
+			if o.Nodes[i].RoleLabel {
+				o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.clock().Add(-time.Hour)
+			}
+		}
+		require.True(t, w.next(o).Urgent)
+		o.Peers = append(o.Peers[:len(o.Peers)-1], plan.Peer{Name: "theirs", PeerSelector: "has(" + strings.Repeat("a", simulate.LongestSelector-5) + ")"})
+		o.BGP.Mesh.Enabled = nil
+		p := w.next(o).Problem
+		require.Equal(t, "ForeignInClusterPeer", p.Reason)
+		require.Less(t, len(p.Message), 1000)
+	})
+	t.Run("one of ours is written anew", func(t *testing.T) {
+		w, o := migrated(t)
+		o.Peers[0].NodeSelector = strings.Repeat("(", 1_000_000)
+		s := w.next(o)
+		require.Nil(t, s.Problem)
+		require.Contains(t, s.Actions, plan.Action(plan.RestoreMesh{}), "its sessions are gone: the mesh takes over, then it is written")
+	})
 	t.Run("a label of the user's choice is left on nodes that are not ours, on the way back too", func(t *testing.T) {
 		w, o := migrated(t)
 		w.d.RoleLabel, w.d.Mode = "node-role.kubernetes.io/infra", v1alpha1.ModeFullMesh

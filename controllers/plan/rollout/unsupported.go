@@ -25,7 +25,7 @@ func unsupportedCluster(v *view) *Step {
 	if s := hold(v); s != nil {
 		return s
 	}
-	for _, check := range []func(*view) *plan.Problem{mixedAS, sharedAddress, unreachable, foreignReflector, routesFromRouters, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors} {
+	for _, check := range []func(*view) *plan.Problem{unreadSelectors, mixedAS, sharedAddress, unreachable, foreignReflector, routesFromRouters, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors} {
 		if p := check(v); p != nil {
 			return unsupported(*p)
 		}
@@ -43,6 +43,13 @@ func hold(v *view) *Step {
 
 func unsupported(p plan.Problem) *Step {
 	return &Step{Name: UnsupportedCluster, Reason: p.Message, Problem: &p, Again: poolPoll}
+}
+
+// unreadSelectors: it is not known which nodes BGPPeers of others select.
+func unreadSelectors(v *view) *plan.Problem {
+	names := simulate.Unread(v.Peers)
+	return plan.ProblemIf(len(names) > 0, "SelectorTooLong", "BGPPeer %s: a selector is longer than %d bytes or nests too many parentheses, or those of all BGPPeers are too long together, "+
+		"so it is not known which nodes it selects: shorten it, by a label of those nodes, or delete the BGPPeer", plan.Few(names), simulate.LongestSelector)
 }
 
 // mixedAS: route reflection is iBGP, all nodes must share one AS.
@@ -203,11 +210,14 @@ func Idle(p plan.Peer, nodes []plan.Node, roleLabel string) string {
 	return ""
 }
 
+// mostShown is how many bytes of a selector are shown: a condition has room for 32 KiB.
+const mostShown = 256
+
 func selector(field, value string) string {
 	if value == "" {
 		return ""
 	}
-	return field + " " + value
+	return field + " " + plan.Plain(value, mostShown)
 }
 
 // InCluster reports whether a BGPPeer makes sessions between these nodes.

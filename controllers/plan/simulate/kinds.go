@@ -72,7 +72,11 @@ func newSorter(roleLabel string, peerings []peering) *sorter {
 		roleLabel: roleLabel, peerings: peerings, answers: map[string]answer{},
 		naming: map[string][]int{}, reaching: map[netip.Addr][]int{}, known: map[string]int{},
 	}
+	left := mostSelectors
 	for i, p := range peerings {
+		if !readable(p.Peer, &left) {
+			continue
+		}
 		switch {
 		case p.global:
 			s.ask("all()", i, false)
@@ -90,6 +94,48 @@ func newSorter(roleLabel string, peerings []peering) *sorter {
 	slices.Sort(s.labels)
 	s.labels = slices.Compact(s.labels)
 	return s
+}
+
+// Bounds of what is read of selectors, which in BGPPeers of others may be anything: the time and the stack that reading
+// takes grow faster than the text.
+const (
+	LongestSelector = 4 << 10  // bytes of one
+	deepestSelector = 64       // nested parentheses
+	mostSelectors   = 64 << 10 // bytes of all those of others
+)
+
+// Unread names the BGPPeers of others whose selectors are beyond these bounds. It is not known which nodes they select; the model takes none.
+func Unread(peers []plan.Peer) (names []string) {
+	left := mostSelectors
+	for _, p := range peers {
+		if !readable(p, &left) && !p.Owned {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// readable reports whether selectors are within the bounds, left of which are for those of others.
+func readable(p plan.Peer, left *int) bool {
+	if !p.Owned {
+		*left -= len(p.NodeSelector) + len(p.PeerSelector)
+	}
+	for _, text := range []string{p.NodeSelector, p.PeerSelector} {
+		open, deepest := 0, 0
+		for _, c := range text {
+			switch c {
+			case '(':
+				open++
+			case ')':
+				open--
+			}
+			deepest = max(deepest, open)
+		}
+		if len(text) > LongestSelector || deepest > deepestSelector {
+			return false
+		}
+	}
+	return p.Owned || *left >= 0
 }
 
 // ask adds a selector. One that cannot be read matches no node.

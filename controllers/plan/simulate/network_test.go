@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/projectcalico/calico/libcalico-go/lib/selector"
@@ -448,4 +449,37 @@ func (o *oracle) table() table {
 		}
 	}
 	return out
+}
+
+// BGPPeers of others are read within bounds, each alone and all together: they may be anything.
+func TestSelectorsAreReadWithinBounds(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) string { return strings.Repeat("(", n) + "all()" + strings.Repeat(")", n) }
+	many := func(n int) (out []plan.Peer) {
+		for i := range n {
+			out = append(out, plan.Peer{Name: fmt.Sprint("p", i), NodeSelector: "has(" + strings.Repeat("a", 1018) + ")", PeerIP: "192.0.2.1"})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		peers  []plan.Peer
+		unread int
+	}{
+		"as people write them":       {[]plan.Peer{{Name: "p", NodeSelector: "a == 'b' && (has(a) || has(x))"}}, 0},
+		"nested as deep as it may":   {[]plan.Peer{{Name: "p", NodeSelector: nested(63)}}, 0},
+		"nested deeper":              {[]plan.Peer{{Name: "p", NodeSelector: nested(64)}}, 1},
+		"nested beyond any stack":    {[]plan.Peer{{Name: "p", PeerSelector: strings.Repeat("(", 2_000_000)}}, 1},
+		"as long as it may":          {[]plan.Peer{{Name: "p", NodeSelector: "a == '" + strings.Repeat("b", simulate.LongestSelector-7) + "'"}}, 0},
+		"longer":                     {[]plan.Peer{{Name: "p", NodeSelector: "a == '" + strings.Repeat("b", simulate.LongestSelector-6) + "'"}}, 1},
+		"as much as all may":         {many(64), 0},
+		"more":                       {many(80), 16},
+		"ours, as many as there are": {[]plan.Peer{{Name: "p", Owned: true, NodeSelector: nested(64)}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Len(t, simulate.Unread(c.peers), c.unread)
+			from, _ := simulate.Sides(c.peers[len(c.peers)-1], []plan.Node{{Name: "n", Labels: map[string]string{"a": "b"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}, "rr")
+			require.Equal(t, strings.HasPrefix(name, "as people") || strings.HasSuffix(name, "as deep as it may"), from == 1, "what is not read selects none")
+		})
+	}
 }
