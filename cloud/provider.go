@@ -124,7 +124,9 @@ type Pool struct {
 	// Unmarked says that the pool is ours by its ID, does not show it any more, and how to mark it again; "" for any other
 	// pool. It is not Owned: nothing is changed there meanwhile.
 	Unmarked string
-	ID       string
+	// Mark says what a pool that is not Owned lacks, and how to mark it as ours.
+	Mark string
+	ID   string
 	// IDs are those of all pools of ours that this one stands for, sorted.
 	IDs []string
 	// Gone are those of PoolSpec.Known that exist no more.

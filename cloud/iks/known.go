@@ -62,8 +62,7 @@ func (p *Provider) couldBeOurs(o pool) bool {
 	return p.known[o.id] != nil || slices.Contains(p.names[:], o.name) || o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName
 }
 
-// unmarked says that a pool is ours by its id alone, and how to mark it again; "" for any other pool. IBM's command for
-// labels replaces all of them, so it has to name the others too: those that are in the form of labels, as people run it in a shell.
+// unmarked says that a pool is ours by its id alone, and how to mark it again; "" for any other pool.
 func (p *Provider) unmarked(o pool) string {
 	switch {
 	case o.id == "" || p.known[o.id] == nil || p.owns(o):
@@ -72,6 +71,12 @@ func (p *Provider) unmarked(o pool) string {
 		return p.session.scrub(fmt.Sprintf("pool %s is rrpool's by its ID %s, but not by its name, so nothing is changed there: "+
 			"set spec.provider.iks.poolName to the name that it was made with", o.name, o.id))
 	}
+	return fmt.Sprintf("pool %s is rrpool's by its ID, but %s", o.name, p.mark(o))
+}
+
+// mark says what a pool of ours lacks, and how to mark it. IBM's command for labels replaces all of them, so it has to
+// name the others too: those that are in the form of labels, as people run it in a shell.
+func (p *Provider) mark(o pool) string {
 	label, left, out := v1alpha1.PoolLabel+"="+p.cfg.PoolName, "", 0
 	command := "ibmcloud ks worker-pool label set --cluster " + p.cfg.ClusterID + " --worker-pool " + o.id + " --label " + label
 	for _, key := range slices.Sorted(maps.Keys(o.labels)) {
@@ -87,7 +92,7 @@ func (p *Provider) unmarked(o pool) string {
 	if out > 0 {
 		left = fmt.Sprintf(" (%d of its labels are left out, as they are too many or no valid labels: see ibmcloud ks worker-pool get, as the command replaces all)", out)
 	}
-	return fmt.Sprintf("pool %s is rrpool's by its ID, but lacks the label %s, so nothing is changed there: put the label back%s: %s", o.name, label, left, command)
+	return fmt.Sprintf("lacks the label %s, so nothing is changed there: put the label back%s: %s", o.name, label, left, command)
 }
 
 // withUnlisted adds those of our pools that exist and are not listed. One that is not found either is only believed to

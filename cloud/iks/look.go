@@ -197,6 +197,7 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 	case s.Unmarked != "":
 		s.Problems = append(s.Problems, s.Unmarked)
 	case !s.Owned:
+		s.Mark = p.mark(o)
 		s.Problems = append(s.Problems,
 			fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.PoolLabel, p.cfg.PoolName))
 	}

@@ -225,8 +225,8 @@ func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 	case r.poolClient.last == nil: // what was never looked at is not known to be gone
 		s.Step.WaitingFor = []string{"the cloud to answer, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
 		return false
-	case r.poolClient.unmarked != "":
-		s.Step.WaitingFor = []string{"the label to be put back on the worker pool, or spec.provider.iks.deletionPolicy Retain to leave it, with its workers: " + r.poolClient.unmarked}
+	case r.poolClient.lost(s) != "":
+		s.Step.WaitingFor = []string{"the label to be put back on the worker pool, or spec.provider.iks.deletionPolicy Retain to leave it, with its workers: " + r.poolClient.lost(s)}
 		return false
 	case r.poolClient.foreign():
 		return true

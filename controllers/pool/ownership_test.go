@@ -30,11 +30,14 @@ func (e *environment) degraded() string {
 // A person sets another label on the pool, and IBM's command takes all others off. The cluster keeps its reflectors, the
 // deletion waits with the pool's name and the label, and goes on when that is back.
 func TestThePoolsLabelIsLost(t *testing.T) {
-	for _, restarted := range []bool{false, true} {
+	for _, manager := range []string{"the same", "another", "of an earlier version before"} {
 		inCloud(t, func(o *cloudEnvironment) {
 			reflectors, before := o.reflectors(), len(o.applied)
 			o.server.SetPoolLabels(clusterID, ourPool, map[string]string{"team": "network"})
-			if restarted {
+			if manager == "of an earlier version before" { // which wrote no ID down
+				o.edit(func(p *v1alpha1.RouteReflectorPool) { delete(p.Annotations, v1alpha1.PoolsAnnotation) })
+			}
+			if manager != "the same" {
 				o.restart()
 			}
 			o.pass(10 * time.Minute)
@@ -82,13 +85,13 @@ func TestThePoolsThatWereOurs(t *testing.T) {
 		e.after(10 * time.Minute)
 	}
 	require.Equal(t, "p2,p3,p4,p5", e.object().Annotations[v1alpha1.PoolsAnnotation])
-	e.cloud.pool.Owned = false
+	e.cloud.pool.Owned, e.cloud.pool.Unmarked = false, "it lacks "+ourLabel
 	e.after(10 * time.Minute)
 	require.Contains(t, e.degraded(), ourLabel)
 	e.delete()
 	e.after(10 * time.Minute)
 	require.False(t, e.gone())
-	e.cloud.pool.ID = "theirs"
+	e.cloud.pool.ID, e.cloud.pool.Unmarked = "theirs", ""
 	e.after(10 * time.Minute)
 	require.True(t, e.gone())
 	require.Zero(t, e.cloud.deleted)

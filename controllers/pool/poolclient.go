@@ -163,7 +163,7 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 		c.observing.fail(now, err)
 		return true
 	}
-	c.unmarked = unmarked(pool, want.Known)
+	c.unmarked = pool.Unmarked
 	if c.unmarked != "" {
 		pool.Owned = true // what it has is there, and counts
 	}
@@ -200,13 +200,13 @@ func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 	c.leaving = seen
 }
 
-// unmarked says how to mark a pool again that is ours by what is known of former ones, "" for any other pool.
-func unmarked(pool cloud.Pool, known []string) string {
-	if pool.Unmarked == "" && pool.Exists && !pool.Owned && slices.Contains(known, pool.ID) {
-		return fmt.Sprintf("pool %s is rrpool's by its ID %s, but lacks the label %s=%s, so nothing is changed there: put the label back",
-			pool.Name, pool.ID, v1alpha1.PoolLabel, pool.Name)
+// lost says that the pool is ours without its label, and how to mark it again; "" for any other pool. Where no ID was written
+// down, as by earlier versions, the status may say so: that keeps rrpool from saying that it has no pool, and nothing is done by it.
+func (c *poolClient) lost(s *Scope) string {
+	if c.unmarked != "" || !c.foreign() || len(knownPools(s.object)) > 0 || s.object.Status.Pool != c.last.Name {
+		return c.unmarked
 	}
-	return pool.Unmarked
+	return fmt.Sprintf("pool %s is rrpool's by status.pool, but %s", c.last.Name, c.last.Mark)
 }
 
 // ensure moves the pool one step, unless the provider is to be left alone. A

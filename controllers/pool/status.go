@@ -98,7 +98,7 @@ func poolName(before string, s *Scope, c *poolClient) string {
 		return ""
 	case c.provider == nil || c.last == nil || c.observing.err != nil:
 		return before
-	case c.unmarked != "": // it may have another name than the spec gives
+	case c.lost(s) != "": // it may have another name than the spec gives
 		return before
 	case c.last.Exists && c.last.Owned:
 		return c.last.Name
@@ -236,8 +236,8 @@ func providerProblem(s *Scope, c *poolClient) *plan.Problem {
 		return s.disconnected
 	case c.observing.worthReporting(c.last) != nil:
 		return cloudProblem(c.observing.err)
-	case c.unmarked != "":
-		return plan.Problemf(ReasonPoolConflict, "%s", c.unmarked)
+	case c.lost(s) != "":
+		return plan.Problemf(ReasonPoolConflict, "%s", c.lost(s))
 	case c.last != nil && (c.foreign() || c.last.Autoscaled):
 		return poolProblem(*c.last)
 	case c.ensuring.worthReporting(c.last) != nil:
