@@ -191,6 +191,8 @@ type Worker struct {
 	Outdated string `json:"outdated,omitempty"`
 	// Former: it has not the wanted flavor or options, as Outdated says, and gives way to a worker that has.
 	Former bool `json:"former,omitempty"`
+	// DeleteFailed: it is WorkerDeleting, and the cloud has given that up.
+	DeleteFailed bool `json:"-"`
 	// LeavingSince is since when the caller has seen it WorkerDeleting. A provider does not set it.
 	LeavingSince time.Time `json:"-"`
 }

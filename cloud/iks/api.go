@@ -50,6 +50,7 @@ type pool struct {
 	zones             map[string]cloud.Network
 	options           cloud.PoolOptions
 	deleting, deleted bool
+	deleteFailed      bool
 	// state is the life-cycle state in the cloud's words.
 	state string
 	// single: it was asked for by itself.
@@ -76,6 +77,7 @@ func (p pool) completed(by pool) pool {
 	o.OperatingSystem, o.DedicatedHostPoolID = cmp.Or(o.OperatingSystem, b.OperatingSystem), cmp.Or(o.DedicatedHostPoolID, b.DedicatedHostPoolID)
 	o.WorkerVolumeEncryption = cmp.Or(o.WorkerVolumeEncryption, b.WorkerVolumeEncryption)
 	p.autoscaled, p.deleting = p.autoscaled || by.autoscaled, p.deleting || p.deleted || by.deleting
+	p.deleteFailed = p.deleteFailed || by.deleteFailed
 	return p
 }
 
@@ -133,7 +135,7 @@ func (l v2Pool) pool() pool {
 	}
 	return pool{
 		id: l.ID, name: l.PoolName, flavor: plain(l.Flavor), size: l.WorkerCount, labels: l.Labels, taints: parseTaints(l.Taints),
-		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID, options: options, state: l.ActualState,
+		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID, options: options, state: l.ActualState, deleteFailed: l.ActualState == deleteFailed,
 		deleted: l.ActualState == "deleted", deleting: lifecycle(l.ActualState) == cloud.WorkerDeleting || l.DesiredState == "deleted",
 		zones: networks(l.Zones, func(z containerv2.ZoneResp) (string, cloud.Network) {
 			if len(z.Subnets) == 0 {

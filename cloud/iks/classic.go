@@ -33,7 +33,7 @@ func (g classic) pools(ctx context.Context) (out []pool, err error) {
 	for _, l := range list {
 		out = append(out, pool{
 			id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: l.Size, labels: l.Labels,
-			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: lifecycle(l.State) == cloud.WorkerDeleting, state: cmp.Or(l.ReasonForDelete, l.State),
+			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: lifecycle(l.State) == cloud.WorkerDeleting, deleteFailed: l.State == deleteFailed, state: cmp.Or(l.ReasonForDelete, l.State),
 			options: cloud.PoolOptions{OperatingSystem: l.OperatingSystem},
 			zones: networks(l.Zones, func(z containerv1.WorkerPoolZoneResponse) (string, cloud.Network) {
 				return z.ID, cloud.Network{PrivateVLAN: z.PrivateVLAN, PublicVLAN: z.PublicVLAN}
@@ -52,8 +52,8 @@ func (g classic) workers(ctx context.Context, at route) (out []worker, err error
 		}
 		out = append(out, worker{poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
 			ID: l.ID, NodeName: l.PrivateIP, Zone: l.Location, Flavor: plain(l.MachineType), State: v1State(l),
-			Outdated: outdated(l.KubeVersion, l.TargetVersion),
-			Message:  cmp.Or(l.ErrorMessage, l.Status, l.State),
+			DeleteFailed: l.State == deleteFailed, Outdated: outdated(l.KubeVersion, l.TargetVersion),
+			Message: cmp.Or(l.ErrorMessage, l.Status, l.State),
 		}})
 	}
 	return out, err

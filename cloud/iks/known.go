@@ -92,7 +92,7 @@ func (p *Provider) mark(o pool) string {
 	if out > 0 {
 		left = fmt.Sprintf(" (%d of its labels are left out, as they are too many or no valid labels: see ibmcloud ks worker-pool get, as the command replaces all)", out)
 	}
-	return fmt.Sprintf("lacks the label %s, so nothing is changed there: put the label back%s: %s", o.name, label, left, command)
+	return fmt.Sprintf("lacks the label %s, so nothing is changed there: put the label back%s: %s", label, left, command)
 }
 
 // withUnlisted adds those of our pools that exist and are not listed. One that is not found either is only believed to

@@ -181,7 +181,7 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 	}
 	o := v.named[i]
 	s := poolplan.State{
-		Pool: cloud.Pool{Name: cmp.Or(o.name, p.names[i]), ClusterZones: slices.Sorted(maps.Keys(zones))}, Deleting: o.deleting, Says: p.session.scrub(o.state),
+		Pool: cloud.Pool{Name: cmp.Or(o.name, p.names[i]), ClusterZones: slices.Sorted(maps.Keys(zones))}, Deleting: o.deleting, DeleteFailed: o.deleteFailed, Says: p.session.scrub(o.state),
 		Fingerprint: o.labels[v1alpha1.OptionsLabel], Memory: p.memory[i], Now: p.cfg.Now(),
 	}
 	if o.id == "" {

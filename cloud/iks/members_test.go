@@ -117,12 +117,46 @@ func TestAPoolThatStaysOnItsWayOut(t *testing.T) {
 		})))
 		got := observe(t, p)
 		require.Contains(t, got.Leaving, "Incorrect account for worker")
-		progress, err := deletion(t, p)
-		require.NoError(t, err)
-		require.False(t, progress.Done)
-		require.Contains(t, progress.WaitingFor, "delete_failed")
-		require.Contains(t, progress.WaitingFor, "Incorrect account for worker")
-		require.Contains(t, ensure(t, p, spec(1)).WaitingFor, "Incorrect account for worker")
+		w.Server.Inject(iksserver.Fault{Method: http.MethodDelete, Status: http.StatusNoContent})
+		mutations := w.Mutations()
+		for _, minutes := range []int{0, 10, 20, 40} { // it is asked for again, ever more slowly
+			w.Advance(time.Duration(minutes) * time.Minute)
+			progress, err := deletion(t, p)
+			require.NoError(t, err)
+			require.Equal(t, "deleted the pool", progress.Did)
+			for range 2 {
+				w.Advance(time.Minute)
+				progress, err = deletion(t, p)
+				require.NoError(t, err)
+				require.False(t, progress.Done)
+				require.Contains(t, progress.WaitingFor, "delete_failed")
+				require.Contains(t, progress.WaitingFor, "Incorrect account for worker")
+				require.Contains(t, ensure(t, p, spec(1)).WaitingFor, "Incorrect account for worker")
+			}
+		}
+		require.Equal(t, mutations+4, w.Mutations())
+	}
+}
+
+// A deletion that the cloud gives up is asked for again, ever more slowly, and holds up no other change.
+func TestAWorkerWhoseDeletionFails(t *testing.T) {
+	for _, generation := range both {
+		w, p := settled(t, generation, spec(1))
+		id, mutations := w.Workers()[0].ID, w.Mutations()
+		gaveUp := func() { w.Server.Break(clusterID, id, "delete_failed", "critical", "Incorrect account for worker") }
+		for _, minutes := range []int{0, 10, 20, 40} {
+			w.Advance(time.Duration(minutes) * time.Minute)
+			gaveUp()
+			require.Equal(t, "removed worker "+id, ensure(t, p, spec(1)).Did, minutes)
+			gaveUp()
+		}
+		require.Equal(t, mutations+4, w.Mutations())
+		w.Advance(time.Minute)
+		require.Contains(t, ensure(t, p, spec(1)).Did, "asked for 1 workers per zone", "one comes in its place")
+		w.Advance(79 * time.Minute)
+		ensure(t, p, spec(1))
+		settle(t, w, p, spec(1))
+		require.Len(t, w.Workers(), 3)
 	}
 }
 

@@ -39,7 +39,8 @@ func (g vpc) workers(ctx context.Context, at route) (out []worker, err error) {
 		}
 		w := worker{poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
 			ID: l.ID, Zone: l.Location, Flavor: l.Flavor, State: v2State(l), Outdated: outdated(l.KubeVersion.Actual, l.KubeVersion.Target),
-			Message: cmp.Or(l.LifeCycle.Message, l.Health.Message, l.LifeCycle.ActualState),
+			DeleteFailed: l.LifeCycle.ActualState == deleteFailed,
+			Message:      cmp.Or(l.LifeCycle.Message, l.Health.Message, l.LifeCycle.ActualState),
 		}}
 		if i := slices.IndexFunc(l.NetworkInterfaces, func(n containerv2.Network) bool { return n.Primary }); i >= 0 {
 			w.NodeName = l.NetworkInterfaces[i].IpAddress
@@ -62,6 +63,9 @@ func v2State(w containerv2.Worker) cloud.WorkerState {
 	return cloud.WorkerUnhealthy
 }
 
+// deleteFailed is the state of what should have been deleted.
+const deleteFailed = "delete_failed"
+
 // lifecycle reads a life-cycle state. One that is not known is taken for a
 // worker that is not well, never for one to be thrown away.
 func lifecycle(state string) cloud.WorkerState {
@@ -72,7 +76,7 @@ func lifecycle(state string) cloud.WorkerState {
 		return cloud.WorkerProvisioning
 	case "provision_failed", "deploy_failed", "reload_failed", "reloading_failed":
 		return cloud.WorkerFailed
-	case "deleting", "delete_failed":
+	case "deleting", deleteFailed:
 		return cloud.WorkerDeleting
 	}
 	return cloud.WorkerUnhealthy

@@ -126,7 +126,7 @@ func (l Ledger) replacement(pool, zone string) (Request, bool) {
 func (l Ledger) Asked(r Request, lasting int) Ledger {
 	l = l.since(r.at().Add(-window))
 	for i := range l.Requests {
-		if o := &l.Requests[i]; r.repeats(*o) && (!o.Shown || r.Worker != "") { // no worker goes twice
+		if o := &l.Requests[i]; r.Orders+r.Removals > 0 && r.repeats(*o) && (!o.Shown || r.Worker != "") { // no worker goes twice
 			o.Repeated = true
 		}
 	}
@@ -254,7 +254,9 @@ func (s State) Request(step Step, want cloud.PoolSpec) Request {
 			}
 		}
 	case Remove:
-		r.Removals = 1
+		if w.ID != "" { // else it goes already
+			r.Removals = 1
+		}
 	case None, Create, SetTaints, RemoveZone, DeletePool:
 	}
 	return r

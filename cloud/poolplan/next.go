@@ -44,7 +44,7 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	case !s.Owned:
 		return Step{}, foreign(s)
 	case s.Deleting:
-		return waiting("the pool to be deleted, it is on its way out (" + leaving(s) + ")"), nil
+		return leave(s, "the pool to be deleted, it is on its way out"), nil
 	case !s.TaintsUnknown && !Tainted(s.Taints, want.Taints):
 		return setTaints(s, want.Taints), nil
 	}
@@ -99,12 +99,33 @@ func premature(s State, want cloud.PoolSpec, step Step) bool {
 // undone: the cloud acknowledged taints that it does not show, and the only node lacks them. Setting them once more
 // them also reaches the workers that are there. It may be of no use: the pause doubles with each try.
 func undone(s State, want cloud.PoolSpec) bool {
-	if !unproven(s, want) || len(want.Untainted) == 0 || s.pauseLeft(Step{Kind: SetTaints}, FailurePause) > 0 {
-		return false
-	}
-	tries := slices.DeleteFunc(slices.Clone(s.Ledger.Requests), func(r Request) bool { return r.Kind != SetTaints || r.Pool != s.Name })
+	return unproven(s, want) && len(want.Untainted) > 0 && s.pauseLeft(Step{Kind: SetTaints}, FailurePause) == 0 && s.again(Step{Kind: SetTaints})
+}
+
+// again: step, which was acknowledged and did not last, is to be asked for once more. The pause doubles with each try.
+func (s State) again(step Step) bool {
+	asked := s.Request(step, cloud.PoolSpec{})
+	tries := slices.DeleteFunc(slices.Clone(s.Ledger.Requests), func(r Request) bool { return !r.repeats(asked) })
 	n := len(tries)
 	return n == 0 || !s.Now.Before(tries[n-1].at().Add(FailurePause<<min(n-1, 6)))
+}
+
+// leave waits for a pool on its way out, or asks again for a deletion that the cloud has given up.
+func leave(s State, what string) Step {
+	if step := (Step{Kind: DeletePool}); s.DeleteFailed && s.pauseLeft(step, SettlePause) == 0 && s.again(step) {
+		return step
+	}
+	return waiting(what + " (" + leaving(s) + ")")
+}
+
+// leaveAlone does the same for workers.
+func leaveAlone(s State, _ cloud.PoolSpec, _ []string) (steps []Step) {
+	for _, w := range s.Workers {
+		if step := (Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}); w.DeleteFailed && s.again(step) {
+			steps = append(steps, step)
+		}
+	}
+	return steps
 }
 
 // permitted gives step, or what has to come before it, or why it must not be taken.
@@ -142,7 +163,7 @@ func NextDelete(s State) (Step, error) {
 	case !s.Owned:
 		return Step{}, foreign(s)
 	case s.Deleting:
-		return waiting("the pool to be deleted (" + leaving(s) + ")"), nil
+		return leave(s, "the pool to be deleted"), nil
 	}
 	return s.unlessAsked(Step{Kind: DeletePool}, "the pool to be deleted ("+leaving(s)+")"), nil
 }
@@ -179,9 +200,9 @@ func Tainted(have, want []cloud.Taint) bool {
 func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 	var wait string
 	var problem error
-	rules := []func(State, cloud.PoolSpec, []string) []Step{retire, replace, dropZone, resize, addZone}
+	rules := []func(State, cloud.PoolSpec, []string) []Step{leaveAlone, retire, replace, dropZone, resize, addZone}
 	if s.SizeUnknown {
-		rules = rules[:2] // which do not depend on it
+		rules = rules[:3] // which do not depend on it
 	}
 	for _, rule := range rules {
 		for _, step := range rule(s, want, zones) {
@@ -233,7 +254,7 @@ func replace(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
 	for _, z := range s.soonest(Replace, s.places(want.Replace)) {
 		last := slices.Index(want.Replace, s.Memory.asked[Step{Kind: Replace, Zone: z}.subject()].worker)
 		for _, id := range slices.Concat(want.Replace[last+1:], want.Replace[:last+1]) {
-			if w, ok := s.worker(id); ok && w.Zone == z && blocked(s, w) == "" {
+			if w, ok := s.worker(id); ok && w.Zone == z && blocked(s, w, want) == "" {
 				steps = append(steps, Step{Kind: Replace, Worker: id, Zone: z})
 			}
 		}
@@ -241,10 +262,10 @@ func replace(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
 	return steps
 }
 
-// blocked says what w's replacement has to wait for.
-func blocked(s State, w cloud.Worker) string {
+// blocked says what w's replacement has to wait for. One that is to be replaced itself, as it never gets ready, is not waited for.
+func blocked(s State, w cloud.Worker, want cloud.PoolSpec) string {
 	for _, o := range s.Workers {
-		if o.ID != w.ID && o.Zone == w.Zone && o.State == cloud.WorkerProvisioning {
+		if o.ID != w.ID && o.Zone == w.Zone && o.State == cloud.WorkerProvisioning && !slices.Contains(want.Replace, o.ID) {
 			return fmt.Sprintf("worker %s to be ready before %s is replaced", o.ID, w.ID)
 		}
 	}
@@ -408,7 +429,7 @@ func stillMissing(s State, want cloud.PoolSpec, zones []string) []string {
 			add("worker %s to be retired, zone %s is not wanted", w.ID, w.Zone)
 		}
 		if slices.Contains(want.Replace, w.ID) {
-			missing = append(missing, blocked(s, w))
+			missing = append(missing, blocked(s, w, want))
 		}
 	}
 	missing = append(missing, missingZones(s, want, zones)...)

@@ -131,6 +131,16 @@ func TestNext(t *testing.T) {
 			state: func(s *poolplan.State) { s.Workers[1].State = cloud.WorkerProvisioning },
 			want:  func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, kind: poolplan.None, text: "worker a-1 to be ready before a-0",
 		},
+		"but by one that never gets ready nothing is held up": {
+			state: func(s *poolplan.State) { s.Workers[1].State = cloud.WorkerProvisioning },
+			want:  func(w *cloud.PoolSpec) { w.Replace = []string{"a-0", "a-1"} }, kind: poolplan.Replace,
+		},
+		"a deletion that has failed is asked for again": {
+			state: func(s *poolplan.State) { s.Workers[0].State, s.Workers[0].DeleteFailed = cloud.WorkerDeleting, true }, kind: poolplan.Remove,
+		},
+		"so is that of the pool": {
+			state: func(s *poolplan.State) { s.Deleting, s.DeleteFailed = true, true }, kind: poolplan.DeletePool,
+		},
 		"an empty zone that is not wanted is dropped before it fills up again": {
 			state: func(s *poolplan.State) { s.Workers = s.Workers[:2] },
 			want:  func(w *cloud.PoolSpec) { w.Zones = []string{"a"} }, kind: poolplan.RemoveZone,

@@ -260,7 +260,9 @@ func (s State) makesUpFor(w cloud.Worker, want cloud.PoolSpec) bool {
 func (s State) settle(only bool, want cloud.PoolSpec) Step {
 	switch {
 	case s.Deleting:
-		return Step{}
+		if step := leave(s, ""); step.Kind != None {
+			return step
+		}
 	case len(s.Workers) == 0:
 		return s.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", s.Name))
 	case only && !s.TaintsUnknown && !Tainted(s.Taints, want.Taints):

@@ -31,6 +31,8 @@ type State struct {
 	cloud.Pool
 	// Deleting: the pool is on its way out.
 	Deleting bool
+	// DeleteFailed: and the cloud has given that up.
+	DeleteFailed bool
 	// Says is the state of the pool in the cloud's words, "" for none.
 	Says string
 	// Fingerprint is that of the flavor and options which it was ordered with, "" where that is unknown.

@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 const (
@@ -169,6 +171,43 @@ func TestWhatStaysOnItsWayOutIsSaid(t *testing.T) {
 	e.after(40 * time.Minute)
 	require.True(t, strings.HasPrefix(e.degraded(), "WorkersLate: ") && strings.Contains(e.degraded(), words), e.degraded())
 	require.False(t, e.gone())
+}
+
+// A worker is set up for ever, and another one of its zone is dead: both are replaced in the end, and it is said. A deletion that
+// fails is asked for again, though nothing else is left to do.
+func TestWhatNeverEndsHoldsNothingUp(t *testing.T) {
+	inCloud(t, func(o *cloudEnvironment) {
+		stuck := o.server.Workers(clusterID, ourPool)[0]
+		o.server.Break(clusterID, stuck.ID, "provisioning", "pending", "waiting for a machine")
+		o.server.Hold(clusterID, stuck.ID)
+		dead := o.server.Workers(clusterID, ourPool)[1]
+		require.Equal(t, stuck.Zone, dead.Zone)
+		o.fail(stuck.IP)
+		o.die(dead.IP)
+		o.pass(time.Hour)
+		require.Contains(t, ids(o), dead.ID, "its zone is getting one")
+		require.True(t, o.until(2*time.Hour, func() bool {
+			return strings.Contains(o.degraded(), "being set up for more than 2h") && strings.Contains(o.degraded(), "waiting for a machine")
+		}), o.degraded())
+		require.True(t, o.until(3*time.Hour, o.at(rollout.Steady)))
+		require.NotContains(t, ids(o), stuck.ID)
+		require.NotContains(t, ids(o), dead.ID)
+		require.Empty(t, o.lost)
+
+		o.server.Break(clusterID, ids(o)[0], "delete_failed", "critical", "Incorrect account")
+		failed := ids(o)[0]
+		require.True(t, o.until(3*time.Hour, func() bool { return !slices.Contains(ids(o), failed) }))
+		require.True(t, o.until(3*time.Hour, o.at(rollout.Steady)))
+		require.Len(t, ids(o), 6)
+	}, size(2))
+}
+
+// ids are those of the workers of our pool.
+func ids(o *cloudEnvironment) (out []string) {
+	for _, w := range o.server.Workers(clusterID, ourPool) {
+		out = append(out, w.ID)
+	}
+	return out
 }
 
 // A node that is no worker of the cluster, whatever it registers with, does not cut the manager off from the cloud.

@@ -52,7 +52,7 @@ type poolClient struct {
 	outdated bool
 	// unmarked says that the pool, as last seen, is ours by its ID only, and how to mark it again; "" when it is not so.
 	unmarked string
-	// leaving is since when workers, and the pool by its ID, have been seen on their way out.
+	// leaving is since when workers, and the pool by its ID, have been seen on their way out, or workers on their way in.
 	leaving map[string]time.Time
 	// meshOff: see offObserveTimeout.
 	meshOff bool
@@ -173,27 +173,38 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	return true
 }
 
+// setupLimit is how long the cloud may set a worker up: half an hour is usual, and an hour for a reload.
+const setupLimit = 2 * rollout.WorkersTimeout
+
 // noteLeaving notes since when the pool and its workers are on their way out. Where that lasts it is a problem: the cloud
-// may wait for a person, and what goes costs until it has gone.
+// may wait for a person, and what goes costs until it has gone. A worker that never gets ready counts as failed.
 func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 	seen := map[string]time.Time{}
-	note := func(id, what string) time.Time {
+	note := func(id string, limit time.Duration, doing, what string) time.Time {
 		since, known := c.leaving[id]
 		if !known {
 			since = now
 		}
-		if seen[id] = since; now.Sub(since) >= rollout.LeavingLimit {
-			pool.Problems = append(slices.Clip(pool.Problems), fmt.Sprintf("on its way out for more than %s, which the cloud may need a person for: %s", rollout.LeavingLimit, what))
+		if seen[id] = since; now.Sub(since) >= limit {
+			pool.Problems = append(slices.Clip(pool.Problems), fmt.Sprintf("%s for more than %s, which the cloud may need a person for: %s", doing, limit, what))
 		}
 		return since
 	}
 	if pool.Leaving != "" {
-		note("pool "+pool.ID, pool.Leaving)
+		note("pool "+pool.ID, rollout.LeavingLimit, "on its way out", pool.Leaving)
 	}
 	pool.Workers, pool.Problems = slices.Clone(pool.Workers), slices.Clone(pool.Problems) // they are the provider's
 	for i := range pool.Workers {
-		if w := &pool.Workers[i]; w.State == cloud.WorkerDeleting {
-			w.LeavingSince = note(w.ID, fmt.Sprintf("worker %s in zone %s: %s (%s)", w.ID, w.Zone, w.State, w.Message))
+		w := &pool.Workers[i]
+		words := fmt.Sprintf("worker %s in zone %s: %s (%s)", w.ID, w.Zone, w.State, w.Message)
+		switch w.State {
+		case cloud.WorkerDeleting:
+			w.LeavingSince = note(w.ID, rollout.LeavingLimit, "on its way out", words)
+		case cloud.WorkerProvisioning:
+			if now.Sub(note("new "+w.ID, setupLimit, "being set up", words)) >= setupLimit {
+				w.State = cloud.WorkerFailed
+			}
+		case cloud.WorkerDeployed, cloud.WorkerUnhealthy, cloud.WorkerFailed:
 		}
 	}
 	slices.Sort(pool.Problems)

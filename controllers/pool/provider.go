@@ -362,7 +362,7 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 		out.Workers = append(out.Workers, rollout.Worker{
 			ID: worker.ID, Node: node, Zone: worker.Zone,
 			Failed:   worker.State == cloud.WorkerFailed,
-			Deleting: worker.State == cloud.WorkerDeleting, LeavingSince: worker.LeavingSince,
+			Deleting: worker.State == cloud.WorkerDeleting, LeavingSince: worker.LeavingSince, DeleteFailed: worker.DeleteFailed,
 			Pending:  worker.State == cloud.WorkerProvisioning,
 			Outdated: worker.Former || rolling && worker.Outdated != "", Former: worker.Former,
 			Message: worker.Message,

@@ -341,6 +341,15 @@ func (s *Server) Break(clusterID, workerID, state, health, message string) {
 	})
 }
 
+// Hold keeps a worker in the state that it is in until something is asked of it.
+func (s *Server) Hold(clusterID, workerID string) {
+	s.locked(func() {
+		if _, _, w, bad := s.findWorker(clusterID, workerID); bad == nil {
+			w.since = s.now().AddDate(1, 0, 0)
+		}
+	})
+}
+
 // ReplaceWorker deletes a worker and orders another one in its place, as a person at a console would.
 func (s *Server) ReplaceWorker(clusterID, workerID string) {
 	s.locked(func() {

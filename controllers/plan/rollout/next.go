@@ -42,7 +42,11 @@ func Next(o Observed, d Desired, now time.Time) Step {
 			return v.finish(*s)
 		}
 	}
-	return v.finish(Step{Name: Steady, Reason: rest()})
+	s := Step{Name: Steady, Reason: rest()}
+	if gaveUp := func(w Worker) bool { return w.DeleteFailed }; v.Pool != nil && d.Mode != v1alpha1.ModeFullMesh && slices.ContainsFunc(v.Pool.Workers, gaveUp) {
+		s.Actions = []plan.Action{plan.EnsurePool{Want: v.pool}} // it is asked for again, and nothing waits for it
+	}
+	return v.finish(s)
 }
 
 func (v *view) reflecting() string {

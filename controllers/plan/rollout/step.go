@@ -53,6 +53,8 @@ type Worker struct {
 	Failed bool
 	// Deleting: it is on its way out.
 	Deleting bool
+	// DeleteFailed: and the cloud has given that up.
+	DeleteFailed bool
 	// LeavingSince is since when that was seen, zero for a moment ago.
 	LeavingSince time.Time
 	// Pending: the cloud sets it up, for the first time or anew. A reload takes up to an hour.
