@@ -46,8 +46,8 @@ type calicoPods struct {
 	spaces []*namespacedPods
 	// absent is when this process first saw that a node has no pod.
 	absent map[string]time.Time
-	// reflectors are the nodes whose pods are worth a signal.
-	reflectors sets.Set[string]
+	// nodes are those that there are, reflectors those whose pods are worth a signal.
+	nodes, reflectors sets.Set[string]
 
 	// configured is the backend in the ConfigMap of Calico's manifests, fromElsewhere until it is read, configuredAt when that was
 	// asked for last.
@@ -112,11 +112,9 @@ func (c *calicoPods) backends(ctx context.Context, log logr.Logger) (withoutBIRD
 	seen := sets.Set[string]{}
 	c.mu.Lock()
 	main, one := c.daemonSet()
-	for _, of := range c.spaces {
-		for _, p := range of.pods {
-			if !one || p.daemonSet == main {
-				seen.Insert(p.backend)
-			}
+	for p := range c.running {
+		if !one || p.daemonSet == main {
+			seen.Insert(p.backend)
 		}
 	}
 	c.mu.Unlock()
@@ -192,17 +190,26 @@ func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 // that restarts must not make the safety net wait anew.
 const keepFailing = 5 * time.Minute
 
+// running are the pods on nodes that there are: a pod may name any.
+func (c *calicoPods) running(yield func(calicoPod) bool) {
+	for _, of := range c.spaces {
+		for _, p := range of.pods {
+			if c.nodes.Has(p.node) && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
 // daemonSet is calico-node's: the one whose pods are on the most nodes. Where another is on half as many, as while
 // Calico's operator takes over from manifests, or where a tenant's pretends to be calico-node, none is known to be.
 func (c *calicoPods) daemonSet() (string, bool) {
 	nodes := map[string]sets.Set[string]{}
-	for _, of := range c.spaces {
-		for _, p := range of.pods {
-			if nodes[p.daemonSet] == nil {
-				nodes[p.daemonSet] = sets.Set[string]{}
-			}
-			nodes[p.daemonSet].Insert(p.node)
+	for p := range c.running {
+		if nodes[p.daemonSet] == nil {
+			nodes[p.daemonSet] = sets.Set[string]{}
 		}
+		nodes[p.daemonSet].Insert(p.node)
 	}
 	first, most, second := "", 0, 0
 	for name, on := range nodes {
@@ -221,8 +228,9 @@ func (c *calicoPods) daemonSet() (string, bool) {
 func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reflectors = sets.Set[string]{}
+	c.nodes, c.reflectors = sets.Set[string]{}, sets.Set[string]{}
 	for _, n := range nodes {
+		c.nodes.Insert(n.Name)
 		if n.HoldsRole() {
 			c.reflectors.Insert(n.Name)
 		}

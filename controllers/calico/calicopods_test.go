@@ -338,6 +338,9 @@ func TestAPodThatPretendsToBeCalicoNodeIsNotBelieved(t *testing.T) {
 		return pods
 	}
 	asItIs := func(*corev1.Pod) {}
+	withoutBIRD := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: backendVariable, Value: "none"}}
+	}
 	const failing, absent, ready, unknown = plan.CalicoNodeNotReady, plan.CalicoNodeAbsent, plan.CalicoNodeReady, plan.CalicoNodeUnknown
 	for name, c := range map[string]struct {
 		pods    []any
@@ -351,6 +354,8 @@ func TestAPodThatPretendsToBeCalicoNodeIsNotBelieved(t *testing.T) {
 		"of a DaemonSet, not controlled":   {foreign(func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, "a", "b"), failing, absent, ready},
 		"of a DaemonSet on two nodes":      {foreign(asItIs, "a", "b"), failing, unknown, ready},
 		"of a DaemonSet on half the nodes": {foreign(asItIs, "a", "b", "c"), unknown, unknown, unknown},
+		"on nodes that do not exist":       {foreign(withoutBIRD, "1", "2", "3"), failing, absent, ready},
+		"on many of these":                 {foreign(withoutBIRD, strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16")...), failing, absent, ready},
 		"of a DaemonSet on all nodes":      {foreign(asItIs, "a", "b", "c", "d", "e", "f"), unknown, unknown, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -366,6 +371,8 @@ func TestAPodThatPretendsToBeCalicoNodeIsNotBelieved(t *testing.T) {
 			}
 			got := p.on(nodes)
 			require.Equal(t, []plan.CalicoNodeState{c.a, c.b, c.c}, []plan.CalicoNodeState{got["a"].State, got["b"].State, got["c"].State})
+			without, _ := p.backends(t.Context(), logr.Discard())
+			require.Empty(t, without, "calico-node runs BIRD, whatever others say")
 		})
 	}
 }
