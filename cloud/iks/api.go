@@ -3,6 +3,7 @@ package iks
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,6 +56,8 @@ type pool struct {
 	state string
 	// single: it was asked for by itself.
 	single bool
+	// err is why it cannot be read as a whole.
+	err error
 }
 
 // completed is p with what another answer about the same pool holds and p's does not.
@@ -85,6 +88,8 @@ func (p pool) completed(by pool) pool {
 type worker struct {
 	cloud.Worker
 	poolID, poolName string
+	// err is why it cannot be read as a whole.
+	err error
 }
 
 // versionForm is that of a version. While a worker gets one, the service says "-", or has "(pending)" behind it.
@@ -121,6 +126,18 @@ func networks[Z any](zones []Z, of func(Z) (string, cloud.Network)) (out map[str
 
 // plain takes off what the service adds to the flavor of encrypted disks.
 func plain(flavor string) string { return strings.TrimSuffix(flavor, ".encrypted") }
+
+// member is one of a listing. Where it has not the form that is expected, err says why, and the rest of it is there.
+type member[T any] struct {
+	is  T
+	err error
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *member[T]) UnmarshalJSON(body []byte) error {
+	m.err = json.Unmarshal(body, &m.is)
+	return nil
+}
 
 // v2Pool is a pool in an answer of the v2 API. It distinguishes a size that is missing from one that is 0.
 type v2Pool struct {
@@ -176,6 +193,9 @@ func (p *Provider) check(o pool) error {
 	if o.id == "" || o.name == "" {
 		return p.implausible("a worker pool has no id or name")
 	}
+	if o.err != nil {
+		return p.implausible("worker pool %q cannot be read: %v", o.name, o.err)
+	}
 	if _, bad := o.zones[""]; bad {
 		return p.implausible("a zone of worker pool %q has no id", o.name)
 	}
@@ -205,6 +225,8 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 		switch {
 		case !w.claims(of, all), p.former(w, of):
 			// Others' workers may be as they like, and what is left of a former pool of the name may stay for long.
+		case w.err != nil:
+			return nil, p.implausible("worker %q of the pool cannot be read: %v", w.ID, w.err)
 		case checkID("worker", w.ID) != nil || w.poolID == "":
 			return nil, p.implausible("a worker of the pool has no id that can be one, or none of its pool")
 		case w.poolID == of.id:

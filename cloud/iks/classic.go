@@ -28,11 +28,12 @@ type v1Pool struct {
 }
 
 func (g classic) pools(ctx context.Context) (out []pool, err error) {
-	var list []v1Pool
+	var list []member[v1Pool]
 	err = g.get(ctx, "listing the cluster's pools for", to("/v1/clusters/%s/workerpools", g.cfg.ClusterID), &list)
-	for _, l := range list {
+	for _, m := range list {
+		l := m.is
 		out = append(out, pool{
-			id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: l.Size, labels: l.Labels,
+			err: m.err, id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: l.Size, labels: l.Labels,
 			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: lifecycle(l.State) == cloud.WorkerDeleting, deleteFailed: l.State == deleteFailed, state: cmp.Or(l.ReasonForDelete, l.State),
 			options: cloud.PoolOptions{OperatingSystem: l.OperatingSystem},
 			zones: networks(l.Zones, func(z containerv1.WorkerPoolZoneResponse) (string, cloud.Network) {
@@ -44,13 +45,14 @@ func (g classic) pools(ctx context.Context) (out []pool, err error) {
 }
 
 func (g classic) workers(ctx context.Context, at route) (out []worker, err error) {
-	var list []containerv1.Worker
+	var list []member[containerv1.Worker]
 	err = g.get(ctx, "listing the workers of", at, &list)
-	for _, l := range list {
+	for _, m := range list {
+		l := m.is
 		if l.State == "deleted" {
 			continue
 		}
-		out = append(out, worker{poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
+		out = append(out, worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
 			ID: l.ID, NodeName: l.PrivateIP, Zone: l.Location, Flavor: plain(l.MachineType), State: v1State(l),
 			DeleteFailed: l.State == deleteFailed, Outdated: outdated(l.KubeVersion, l.TargetVersion),
 			Message: cmp.Or(l.ErrorMessage, l.Status, l.State),

@@ -26,6 +26,8 @@ type view struct {
 	named  [2]pool
 	pair   poolplan.Pair
 	others []pool
+	// vague: not all of the zones of others are known.
+	vague bool
 	// stale are former pools of our names that are on their way out beside the present ones.
 	stale []pool
 	// pool and state are those of the one that is looked at.
@@ -138,11 +140,16 @@ func (p *Provider) separate(v *view, all []pool) error {
 	slices.SortFunc(all, func(a, b pool) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id)) })
 	var unreadable error
 	for _, o := range all {
-		if err := p.check(o); err != nil && (o.id == "" || o.name == "") && !p.couldBeOurs(o) {
+		switch err := p.check(o); {
+		case err == nil:
+		case p.couldBeOurs(o):
+			return err
+		case o.id == "" || o.name == "":
 			unreadable = err
 			continue
-		} else if err != nil {
-			return err
+		default: // that of others may be as it likes
+			delete(o.zones, "")
+			v.vague = true
 		}
 		switch i := slices.Index(p.names[:], o.name); {
 		case i < 0:
@@ -174,9 +181,9 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 	for _, o := range v.others {
 		maps.Copy(zones, o.zones)
 	}
-	if len(zones) == 0 {
+	if len(zones) == 0 || v.vague {
 		for _, z := range p.cluster.WorkerZones {
-			zones[z] = cloud.Network{}
+			zones[z] = cloud.Network{} // only their names count
 		}
 	}
 	o := v.named[i]

@@ -37,6 +37,11 @@ func TestMembersOfOthersStopNothing(t *testing.T) {
 			"what is left of a former pool's workers": rewrite(workerList, 0, also(leftover)),
 			"workers without an id or a pool":         {Method: "GET", Path: workerList, Query: "showDeleted=false$", Spoil: also(`{"poolID":"x","poolid":"x","poolName":"x"}`, `{"id":"alone"}`)},
 			"a pool without an id or a name":          rewrite(poolList, 0, also(`{"id":"x"}`, `{"poolName":"y","name":"y"}`)),
+			"a pool with a zone without an id":        rewrite(poolList, 0, also(`{"id":"x","poolName":"x","name":"x","zones":[{"id":""},{"id":7}]}`)),
+			"a pool of which a number is a string":    rewrite(poolList, 0, also(`{"id":"x","poolName":"x","name":"x","workerCount":"2","sizePerZone":"2","labels":["a"]}`)),
+			"a pool that is a number":                 rewrite(poolList, 0, also(`7`)),
+			"a worker of which a string is a number": {Method: "GET", Path: workerList, Query: "showDeleted=false$", Spoil: also(
+				`{"id":7,"poolID":"x","poolid":"x","poolName":"x"}`, `{"id":"y","poolID":7,"poolid":7}`, `"z"`)},
 			"a former pool of the name on its way out": rewrite(poolList, 0, also(`{"id":"old","poolName":"`+providertest.PoolName+`","name":"`+providertest.PoolName+
 				`","state":"deleting","lifecycle":{"actualState":"deleting","desiredState":"deleted"}}`)),
 		} {
@@ -77,6 +82,34 @@ func TestAWorkerOfOurNameIsNotIgnored(t *testing.T) {
 		w.Server.Inject(rewrite(workerList, 0, also(`{"id":"kube-other","poolID":"old","poolid":"old","poolName":"`+providertest.PoolName+`","state":"normal","lifecycle":{"actualState":"deployed"}}`)))
 		err := unseen(t, p, cloud.Unavailable)
 		require.NotContains(t, err.Error(), "check the network", "an answer came")
+	}
+}
+
+// What is ours, or may be, and has not the expected form, is not known: nothing is ordered, and it is said.
+func TestWhatMayBeOursIsReadWholeOrNotAtAll(t *testing.T) {
+	wrong := func(field string) func(map[string]any) {
+		return func(o map[string]any) { o[field] = map[string]any{"a": 1} }
+	}
+	for _, generation := range both {
+		for name, fault := range map[string]iksserver.Fault{
+			"flavor":   rewrite(poolList, 0, edited(wrong("flavor"))),
+			"type":     rewrite(poolList, 0, edited(wrong("machineType"))),
+			"size":     rewrite(poolList, 0, edited(func(o map[string]any) { o["workerCount"], o["sizePerZone"] = "2", "2" })),
+			"location": rewrite(workerList, 0, edited(wrong("location"))),
+			"worker":   rewrite(workerList, 0, also(`{"id":"a","poolID":7,"poolid":7}`)),
+		} {
+			if generation == iksserver.VPC && name == "type" || generation == iksserver.Classic && name == "flavor" {
+				continue
+			}
+			w, p := settled(t, generation, spec(1))
+			mutations := w.Mutations()
+			w.Server.Inject(fault)
+			for _, q := range []cloud.Provider{p, w.provider(t, nil)} {
+				require.ErrorContains(t, unseen(t, q, cloud.Unavailable), "cannot be read", name)
+				_ = refused(t, q, spec(2), cloud.Unavailable)
+			}
+			require.Equal(t, mutations, w.Mutations(), name)
+		}
 	}
 }
 

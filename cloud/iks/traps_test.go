@@ -168,8 +168,7 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 			path  string
 			spoil func([]byte) []byte
 		}{
-			"another cluster":      {"/v2/getCluster", replaced(`"`+clusterID+`"`, `"other"`, `"production"`, `"other"`)},
-			"a zone without an id": {poolList, replaced(`"id":"`+zones(generation)[2]+`"`, `"id":""`)},
+			"another cluster": {"/v2/getCluster", replaced(`"`+clusterID+`"`, `"other"`, `"production"`, `"other"`)},
 		} {
 			t.Run(generation+" "+name, func(t *testing.T) {
 				w := newWorld(t, generation)
@@ -180,6 +179,11 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 		}
 		w := newWorld(t, generation)
 		settle(t, w, w.provider(t, func(c *iks.Config) { c.ClusterID = "production" }), spec(1))
+
+		// What another's pool does not say of its zones, the cluster does.
+		w = newWorld(t, generation)
+		w.Server.Inject(rewrite(poolList, 0, replaced(`"id":"`+zones(generation)[2]+`"`, `"id":""`)))
+		require.Equal(t, zones(generation)[:3], observe(t, w.provider(t, nil)).ClusterZones)
 	}
 }
 

@@ -22,22 +22,25 @@ func (vpc) traits() traits {
 }
 
 func (g vpc) pools(ctx context.Context) (out []pool, err error) {
-	var list []v2Pool
+	var list []member[v2Pool]
 	err = g.get(ctx, "listing the cluster's pools for", to("/v2/vpc/getWorkerPools?cluster=%s", g.cfg.ClusterID), &list)
 	for _, l := range list {
-		out = append(out, l.pool())
+		o := l.is.pool()
+		o.err = l.err
+		out = append(out, o)
 	}
 	return out, err
 }
 
 func (g vpc) workers(ctx context.Context, at route) (out []worker, err error) {
-	var list []containerv2.Worker
+	var list []member[containerv2.Worker]
 	err = g.get(ctx, "listing the workers of", at, &list)
-	for _, l := range list {
+	for _, m := range list {
+		l := m.is
 		if l.LifeCycle.ActualState == "deleted" {
 			continue
 		}
-		w := worker{poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
+		w := worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
 			ID: l.ID, Zone: l.Location, Flavor: l.Flavor, State: v2State(l), Outdated: outdated(l.KubeVersion.Actual, l.KubeVersion.Target),
 			DeleteFailed: l.LifeCycle.ActualState == deleteFailed,
 			Message:      cmp.Or(l.LifeCycle.Message, l.Health.Message, l.LifeCycle.ActualState),
@@ -133,15 +136,20 @@ func (s subnet) free() int {
 // most room. A worker that is ordered into a full one never comes.
 func (g vpc) pickSubnet(ctx context.Context, zone, asked string, others []pool) (string, error) {
 	wanted := cmp.Or(asked, usual(zone, others).SubnetID)
+	var listed []member[subnet]
 	var list []subnet
 	at := to("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
-	if err := g.get(ctx, "listing the subnets of zone "+zone+" for", at, &list); err != nil {
+	if err := g.get(ctx, "listing the subnets of zone "+zone+" for", at, &listed); err != nil {
 		if wanted != "" && ctx.Err() == nil {
 			return wanted, nil // the order will tell
 		}
 		return "", err
 	}
-	list = slices.DeleteFunc(list, func(s subnet) bool { return s.ID == "" || s.Zone != zone })
+	for _, s := range listed {
+		if s.err == nil && s.is.ID != "" && s.is.Zone == zone {
+			list = append(list, s.is)
+		}
+	}
 	slices.SortFunc(list, func(a, b subnet) int { return cmp.Or(cmp.Compare(b.free(), a.free()), cmp.Compare(a.ID, b.ID)) })
 	i := slices.IndexFunc(list, func(s subnet) bool { return s.ID == wanted })
 	room := slices.IndexFunc(list, func(s subnet) bool { return !s.full() })
