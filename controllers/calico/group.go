@@ -368,12 +368,16 @@ func routesIn(list func(kind string, into any)) plan.Routes {
 		list(kind, &found)
 		settings.read(kind, found)
 	}
-	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{})}
+	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{}), Ranges: []netip.Prefix{}}
 	for _, p := range pools.Items {
+		if cidr, err := netip.ParsePrefix(p.Spec.CIDR); err == nil {
+			out.Ranges = append(out.Ranges, cidr.Masked())
+		}
 		if forPods(p.Spec) {
 			out.Pools = append(out.Pools, settings.of(p.Spec))
 		}
 	}
+	slices.SortFunc(out.Ranges, netip.Prefix.Compare)
 	slices.SortFunc(out.Pools, func(x, y plan.PoolRoutes) int { return strings.Compare(x.CIDR, y.CIDR) })
 	return out
 }

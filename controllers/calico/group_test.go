@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -253,7 +254,8 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 	b.run()
 	want := plan.PoolRoutes{CIDR: "10.5.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", BIRD: true}
 	plain := plan.PoolRoutes{Encapsulation: "not encapsulated", BIRD: true}
-	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}, Plain: plain}, b.observe().Routes)
+	ranges := []netip.Prefix{netip.MustParsePrefix("10.5.0.0/16"), netip.MustParsePrefix("10.6.0.0/16"), netip.MustParsePrefix("10.7.0.0/16")}
+	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}, Plain: plain, Ranges: ranges}, b.observe().Routes)
 
 	create(apiv3.KindFelixConfiguration, "default", map[string]any{"programClusterRoutes": "Enabled"})
 	time.Sleep(20 * time.Millisecond)

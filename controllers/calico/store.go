@@ -137,7 +137,7 @@ func (s *store) setRoutes(routes plan.Routes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if routes.Unknown != "" {
-		routes.Pools = s.routes.Pools
+		routes.Pools, routes.Ranges = s.routes.Pools, s.routes.Ranges
 	}
 	if !reflect.DeepEqual(s.routes, routes) {
 		s.routes = routes

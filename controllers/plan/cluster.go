@@ -34,6 +34,18 @@ type Cluster struct {
 	BGPUnknown string
 }
 
+// Outside are the blocks of nodes that no route reflector passes on, each with its node.
+func (c Cluster) Outside() (out []string) {
+	for i := range c.Nodes {
+		for _, b := range c.Nodes[i].Blocks {
+			if n := &c.Nodes[i]; n.SpeaksBGP() && !c.Routes.Passed(b) {
+				out = append(out, fmt.Sprintf("%s of %s", b, n.Name))
+			}
+		}
+	}
+	return out
+}
+
 // Scope names the label keys that the user may choose.
 type Scope struct {
 	// RoleLabel marks route reflectors.

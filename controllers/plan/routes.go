@@ -11,6 +11,9 @@ type Routes struct {
 	Pools []PoolRoutes
 	// Plain is the same for an IPPool without encapsulation, such as those of ClusterPeerings.
 	Plain PoolRoutes
+	// Ranges are those of all IPPools, whatever they are for. A route reflector passes on no block outside of them, while its own node announces
+	// it to the mesh. What a pool keeps from BGP (disableBGPExport) the mesh does not have either. Nil: not known.
+	Ranges []netip.Prefix
 	// Unknown is why the last attempt to read it failed, "" where it did not.
 	Unknown string
 }
@@ -38,6 +41,11 @@ func (r Routes) Direct(block netip.Prefix) bool {
 		cidr, err := netip.ParsePrefix(p.CIDR)
 		return err != nil || cidr.Contains(block.Addr())
 	})
+}
+
+// Passed reports whether route reflectors pass a block on.
+func (r Routes) Passed(block netip.Prefix) bool {
+	return r.Ranges == nil || slices.ContainsFunc(r.Ranges, func(c netip.Prefix) bool { return c.Bits() <= block.Bits() && c.Contains(block.Addr()) })
 }
 
 func (p PoolRoutes) String() string {

@@ -477,7 +477,14 @@ func routes(f facts) *Result {
 		return unseen("who programs the routes to pods", r.Unknown)
 	}
 	bird, felix, disputed, doubtful := programmed(r.Pools)
+	outside, refuses := f.snapshot.Cluster.Outside(), warn
+	if rollout.Starting(f.snapshot.Cluster) {
+		refuses = fail
+	}
 	switch {
+	case len(outside) > 0 && !r.Useless():
+		return refuses("route reflectors do not pass on %s of nodes that are in no IPPool", iostreams.Number(len(outside), "block")).
+			also(outside[:min(len(outside), 10)]...).see("BlocksOutsideIPPools")
 	case len(r.Pools) == 0:
 		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
 	case len(disputed) > 0 && r.Useless() && !f.begun():

@@ -44,6 +44,7 @@ func disableMesh(v *view) *Step {
 		unlisted = fmt.Sprintf("; prefixes are not compared, as a node has more than the %d paths that a report can list: "+
 			"BIRD's count shows that it passes on routes by every session", maxSampledPaths)
 	}
+	v.poolsGate(g)
 	if v.sampleGate(g, listed); !g.open() {
 		return g.step("AwaitRoutes", stays+unlisted)
 	}

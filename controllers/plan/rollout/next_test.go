@@ -544,6 +544,51 @@ func TestPathsThatEveryNodeAnnouncesAreCounted(t *testing.T) {
 	}
 }
 
+// Blocks in no IPPool are announced to the mesh and passed on by no route reflector: nothing begins, the mesh does not go, and nothing is called steady.
+func TestTheMeshStaysForBlocksThatReflectorsDoNotPassOn(t *testing.T) {
+	const block = "192.168.10.0/26"
+	outside := func(o *rollout.Observed, ranges ...netip.Prefix) {
+		o.Routes.Ranges = append([]netip.Prefix{}, ranges...)
+		o.Nodes[0].Blocks = []netip.Prefix{netip.MustParsePrefix(block)}
+		for i := range o.Nodes[1:] {
+			o.Nodes[1+i].Blocks = nil
+		}
+	}
+	for name, ranges := range map[string][]netip.Prefix{
+		"no IPPool": nil, "another IPPool": {netip.MustParsePrefix("10.0.0.0/8")}, "an IPPool within": {netip.MustParsePrefix("192.168.10.0/27")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 6, 3)
+			o := w.observe()
+			outside(&o, ranges...)
+			s := w.next(o)
+			require.NotNil(t, s.Problem, s)
+			require.Equal(t, "BlocksOutsideIPPools", s.Problem.Reason)
+			require.Contains(t, s.Reason, block+" of "+o.Nodes[0].Name)
+			require.Empty(t, s.Actions)
+
+			for _, timer := range []bool{false, true} {
+				w, o = meshOn(t)
+				w.d.Timer = timer
+				outside(&o, ranges...)
+				o.Nodes[0].Blocks = append(o.Nodes[0].Blocks, slices.Repeat(o.Nodes[0].Blocks, 2000)...) // too many to compare them in reports
+				s = w.next(o)
+				require.Equal(t, "AwaitRoutes", s.Name, s)
+				require.Contains(t, s.WaitingFor, "an IPPool that contains "+block+" of "+o.Nodes[0].Name)
+			}
+			w, o = migrated(t)
+			outside(&o, ranges...)
+			s = w.next(o)
+			require.Equal(t, "AwaitRoutes", s.Name, "what serves goes on, and it is said")
+			require.Nil(t, s.Problem)
+		})
+	}
+	w, o := meshOn(t)
+	outside(&o, netip.MustParsePrefix("192.168.0.0/16"))
+	w.d.Timer = true
+	require.Equal(t, "DisableMesh", w.next(o).Name)
+}
+
 // Where the mesh is off, the reflector label of another node has no session that it could restart.
 func TestAStrayLabelGoesAtOnceWithoutTheMesh(t *testing.T) {
 	w, o := migrated(t)

@@ -217,10 +217,10 @@ func awaitRoutes(v *view) *Step {
 	for _, p := range net.Unreached(func(name string) bool { return up[name] }) {
 		g.wait("a route from %s to %s", p.From, p.To)
 	}
-	if g.open() {
+	if v.poolsGate(g); g.open() {
 		return nil
 	}
-	return g.step("AwaitRoutes", "the mesh is off, and the BGPPeers and route reflectors do not connect all nodes")
+	return g.step("AwaitRoutes", "the mesh is off, and the BGPPeers and route reflectors do not connect all nodes and their blocks")
 }
 
 // awaitReports is the step of a cluster that is at rest but for reflectors that do not

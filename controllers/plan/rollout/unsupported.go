@@ -25,7 +25,7 @@ func unsupportedCluster(v *view) *Step {
 	if s := hold(v); s != nil {
 		return s
 	}
-	for _, check := range []func(*view) *plan.Problem{unreadSelectors, mixedAS, sharedAddress, unreachable, foreignReflector, routesFromRouters, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors} {
+	for _, check := range []func(*view) *plan.Problem{unreadSelectors, mixedAS, sharedAddress, unreachable, foreignReflector, routesFromRouters, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors, outsidePools} {
 		if p := check(v); p != nil {
 			return unsupported(*p)
 		}
@@ -273,6 +273,23 @@ func uselessReflectors(v *view) *plan.Problem {
 			"so none is ordered; %s", plan.Few(pools), keep)
 	}
 	return nil
+}
+
+// outsidePools: addresses of pods that the mesh carries and route reflectors would not.
+func outsidePools(v *view) *plan.Problem {
+	if !v.starting() {
+		return nil
+	}
+	outside := v.Outside()
+	return plan.ProblemIf(len(outside) > 0, "BlocksOutsideIPPools", "route reflectors pass on only what is in an IPPool, and the mesh carries blocks that are in none: %s: "+
+		"their pods could not be reached; make an IPPool again that contains them, with disabled: true so that no pod gets an address of it, or release them", plan.Few(outside))
+}
+
+// poolsGate keeps the mesh for such addresses.
+func (v *view) poolsGate(g *gate) {
+	for _, block := range v.Outside() {
+		g.wait("an IPPool that contains %s", block)
+	}
 }
 
 // strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.

@@ -56,6 +56,10 @@ func install(ctx context.Context, admin client.Client) error {
 			Data:       map[string]string{"cluster-config.json": fmt.Sprintf(`{"cluster_id":%q}`, clusterID)},
 		},
 	}
+	pool := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"cidr": "10.128.0.0/9", "ipipMode": "Always"}}}
+	pool.SetGroupVersionKind(calico.GroupV1.WithKind("IPPool"))
+	pool.SetName("default-ipv4-ippool")
+	objects = append(objects, pool)
 	rights, err := controlplane.Rights("service_account.yaml", "role.yaml", "bindings.yaml")
 	if err != nil {
 		return err
