@@ -264,6 +264,7 @@ func (p *Provider) findGeneration(ctx context.Context) (generation, error) {
 		why = fmt.Sprintf("its provider is %q, and worker pools can be ordered from %s and %s only: "+
 			"set spec.provider.type to ExistingNodes, if calico-node runs BGP there, or delete this object", p.cluster.Provider, providerVPC, providerClassic)
 	}
+	p.clusterRead = time.Time{} // it may be one strange answer
 	return nil, &cloud.Error{Kind: cloud.Unsupported, Op: fmt.Sprintf("reading cluster %q", p.cfg.ClusterID), Message: p.session.scrub(why)}
 }
 

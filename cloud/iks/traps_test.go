@@ -475,6 +475,22 @@ func TestClustersOfAnotherKindAreRefused(t *testing.T) {
 	}
 }
 
+// One strange answer is not kept: the next one counts.
+func TestAClusterThatIsDescribedOtherwiseOnceIsAskedAgain(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	p := w.provider(t, nil)
+	settle(t, w, p, spec(1))
+	w.Advance(2 * time.Hour)
+	f := iksserver.Fault{Path: "getCluster$", Times: 1, Spoil: func(body []byte) []byte {
+		return []byte(strings.Replace(string(body), "{", `{"networkPlugin":"x",`, 1))
+	}}
+	w.Server.Inject(f)
+	_, err := p.Observe(context.Background(), spec(1))
+	require.True(t, cloud.Is(err, cloud.Unsupported), "%v", err)
+	_, err = p.Observe(context.Background(), spec(1))
+	require.NoError(t, err)
+}
+
 // A part of the service that is behind does not know a pool yet that another part lists: that is over soon, and nothing for a person.
 func TestAPoolThatIsListedAndNotFoundIsNotThereYet(t *testing.T) {
 	w := newWorld(t, iksserver.Classic) // whose listing has no taints, so that the pool itself is asked

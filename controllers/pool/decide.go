@@ -62,7 +62,7 @@ func (r *Reconciler) compute(s *Scope) {
 			return p.Reason == calico.ReasonNodeStatusCRDMissing
 		})
 	}
-	if err := r.poolClient.observing.err; cloud.Is(err, cloud.Unsupported) && s.reflecting() {
+	if err := r.poolClient.observing.err; cloud.Is(err, cloud.Unsupported) && s.reflecting() && rollout.Starting(s.Cluster) {
 		s.Cluster.Problems = append(slices.Clone(s.Cluster.Problems), *cloudProblem(err))
 	}
 	r.known.MeshSince = sinceWhen(r.known.MeshSince, s.Cluster.BGP.MeshOn(), s.now)

@@ -106,6 +106,16 @@ func TestAClusterThatTheCloudRulesOutIsUnsupported(t *testing.T) {
 	e.expect("Ready False CloudUnsupported", "ProviderReady False CloudUnsupported", "Degraded True CloudUnsupported")
 	require.Zero(t, e.cloud.ensured)
 
+	// What reflects already goes on being repaired: one strange answer is not all that is known.
+	e = newEnvironment(t)
+	e.cloud.observeErr = unsupported
+	e.calico.cluster.BGP.Saved = &plan.Mesh{}
+	e.calico.cluster.Nodes[0].RoleLabel = true
+	e.settle(3)
+	require.Equal(t, "RemoveStrayLabel", e.object().Status.Step.Name)
+	e.expect("ProviderReady False CloudUnsupported", "Degraded True CloudUnsupported")
+	require.Zero(t, e.cloud.ensured)
+
 	e = newEnvironment(t, inMode(v1alpha1.ModeFullMesh))
 	e.cloud.observeErr = unsupported
 	e.settle(3)
