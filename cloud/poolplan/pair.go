@@ -229,6 +229,9 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 		if err := former.unaffordable(step, want); err != nil {
 			return Step{}, err
 		}
+		if len(former.Workers) == 1 && former.refusal(step) != nil { // the last one may go with its pool alone
+			return former.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", former.Name)), nil
+		}
 		return former.unlessAsked(step, fmt.Sprintf("worker %s to go", w.ID)), nil
 	}
 	for _, id := range want.Retire {

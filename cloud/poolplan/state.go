@@ -226,9 +226,9 @@ type request struct {
 	refusal error
 }
 
-// Refused remembers that the cloud refused s. Where s is an order for one zone, others go on meanwhile.
+// Refused remembers that the cloud refused s. Where s is about one zone or worker, others go on meanwhile.
 func (m *Memory) Refused(s Step, err error, now time.Time) {
-	if s.Kind == AddZone || s.Kind == Replace {
+	if s.Kind == AddZone || s.Kind == Replace || s.Kind == Remove {
 		m.keep(s, request{at: now, refusal: err})
 	}
 }

@@ -131,3 +131,74 @@ func TestAPoolWithAnotherSizeIsNotResizedForEver(t *testing.T) {
 		})
 	}
 }
+
+// What is believed of making a pool is wrong: that is said, no worker is paid for, and none is left.
+func TestABeliefAboutANewPoolIsSaidAndBuysNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		beliefs iksserver.Beliefs
+		// says is the reason of Degraded and words of it, "" where it makes no difference; left: a pool without workers stays.
+		says    [2]string
+		left    bool
+		ordered int
+	}{
+		"without zones it cannot be made":      {beliefs: iksserver.Beliefs{RefusesZoneless: true}, says: [2]string{"CloudInvalidInput", "needs a zone"}},
+		"without zones it has workers at once": {beliefs: iksserver.Beliefs{FillsZoneless: true}, says: [2]string{"WorkersLate", "lacks the taint"}, ordered: 3},
+		"its zones are null":                   {beliefs: iksserver.Beliefs{NullZones: true}, ordered: 3},
+		"it takes no taints without workers":   {beliefs: iksserver.Beliefs{RefusesEarlyTaints: true}, says: [2]string{"CloudInvalidInput", "no workers to taint"}},
+		"it does not keep its labels":          {beliefs: iksserver.Beliefs{DropsLabels: true}, says: [2]string{"PoolConflict", ourPool}, left: true},
+		"it cannot be asked for":               {beliefs: iksserver.Beliefs{NoSinglePool: true}, says: [2]string{"CloudUnavailable", "404"}},
+		"flavors have other names in lists":    {beliefs: iksserver.Beliefs{OtherFlavors: true}, says: [2]string{"CloudInvalidInput", "bx2-2x8"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newCloudEnvironment(t, deletingThePool)
+				o.server.Believe(tc.beliefs)
+				before, pools := o.everOrdered(), len(o.server.Pools(clusterID))
+				if o.until(6*time.Hour, o.migrated); tc.says[0] == "" {
+					require.True(t, o.migrated(), "%+v", o.object().Status)
+				} else {
+					require.Contains(t, o.degraded(), tc.says[0])
+					require.Contains(t, o.degraded(), tc.says[1])
+				}
+				require.Equal(t, before+tc.ordered, o.everOrdered())
+				o.server.Believe(iksserver.Beliefs{DropsLabels: tc.beliefs.DropsLabels})
+				o.delete()
+				require.True(t, o.until(3*time.Hour, o.gone))
+				require.Empty(t, o.server.Workers(clusterID, ourPool))
+				require.Equal(t, tc.left, len(o.server.Pools(clusterID)) > pools)
+				require.Empty(t, o.lost)
+			})
+		})
+	}
+}
+
+// A pool that gives way to another keeps its last worker: it goes with the pool.
+func TestTheLastWorkerThatCannotBeRemovedGoesWithItsPool(t *testing.T) {
+	inCloud(t, func(o *cloudEnvironment) {
+		o.server.Believe(iksserver.Beliefs{KeepsLast: true})
+		o.edit(func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Flavor = "bx2.4x16" })
+		require.True(t, o.until(6*time.Hour, func() bool { return o.migrated() && len(o.server.Workers(clusterID, ourPool)) == 0 }), "%+v", o.object().Status)
+		require.NotContains(t, o.server.Pools(clusterID), ourPool)
+		require.Len(t, o.server.Workers(clusterID, ourPool+"-b"), 3)
+		require.Empty(t, o.lost)
+	})
+}
+
+// The add-on was removed while it managed the pool, and took its ConfigMap along: the message says how to get out of that, and what
+// was done meanwhile goes on afterwards.
+func TestAnAutoscalerWhoseAddOnWasRemoved(t *testing.T) {
+	inCloud(t, func(o *cloudEnvironment) {
+		o.server.SetAutoscaled(clusterID, ourPool, true)
+		o.pass(10 * time.Minute)
+		require.Contains(t, o.degraded(), "PoolAutoscaled: ")
+		for _, words := range []string{
+			"ConfigMap kube-system/iks-ca-configmap", "where that is gone, as the add-on was removed before, reinstall the add-on",
+			"ibmcloud ks cluster addon enable cluster-autoscaler", "disable the pool there, and only then remove the add-on",
+		} {
+			require.Contains(t, o.degraded(), words)
+		}
+		o.server.SetAutoscaled(clusterID, ourPool, false)
+		require.True(t, o.until(time.Hour, func() bool { return o.degraded() == "" }))
+		require.Empty(t, o.lost)
+	})
+}

@@ -107,6 +107,9 @@ func capped(items []string, limit int) []string {
 // waitProblem says that a wait lasts longer than it should, nil while it does not. It
 // is a report: what is done stays the same.
 func waitProblem(s *Scope, waiting []string) *plan.Problem {
+	if len(waiting) == 0 && has[plan.EnsurePool](s.Step) { // what is not as wanted does not become so
+		waiting = []string{s.Step.Reason}
+	}
 	if s.Step.Problem != nil || s.paused() || len(waiting) == 0 {
 		return nil
 	}

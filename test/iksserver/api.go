@@ -31,6 +31,9 @@ func (s *Server) routeV2() {
 		if bad := wellFormed(b.Taints); bad != nil {
 			return bad
 		}
+		if s.beliefs.RefusesEarlyTaints && len(p.workers) == 0 {
+			return refuse(http.StatusBadRequest, "E9010", "BadRequest", "The worker pool has no workers to taint.")
+		}
 		if !s.beliefs.DropsTaints {
 			p.taints = orEmpty(b.Taints)
 		}
@@ -41,6 +44,10 @@ func (s *Server) routeV2() {
 	})
 	s.changeWorker("POST /v2/replaceWorker", s.replaceWorker)
 	s.changeWorker("POST /v2/removeWorker", func(c *cluster, p *pool, w *worker) *refusal {
+		others := func(o *worker) bool { return o != w && o.state != stateDeleting && o.state != stateDeleted }
+		if s.beliefs.KeepsLast && !slices.ContainsFunc(p.workers, others) {
+			return refuse(http.StatusBadRequest, "E9011", "BadRequest", "The last worker of a worker pool cannot be removed.")
+		}
 		s.removeWorker(c, p, w)
 		return nil
 	})
@@ -141,6 +148,9 @@ func (s *Server) listPools(clusterKey string, describe func(*pool, *cluster) map
 // v2Pool answers for one pool.
 func (s *Server) v2Pool(r *http.Request) (any, *refusal) {
 	c, p, bad := s.find(r.FormValue("cluster"), r.FormValue("workerpool"))
+	if s.beliefs.NoSinglePool {
+		bad = refuse(http.StatusNotFound, "", "", "404 page not found")
+	}
 	if bad != nil {
 		return nil, bad
 	}

@@ -25,6 +25,22 @@ type Beliefs struct {
 	DropsZones bool
 	// StaysOutdated: new workers have an older version than their target.
 	StaysOutdated bool
+	// RefusesZoneless: a pool cannot be made without zones.
+	RefusesZoneless bool
+	// FillsZoneless: a pool that is made without zones gets all those of the cluster, and workers, at once.
+	FillsZoneless bool
+	// NullZones: the zones of a pool without any are null.
+	NullZones bool
+	// RefusesEarlyTaints: a pool without workers takes no taints.
+	RefusesEarlyTaints bool
+	// DropsLabels: the labels of a new pool are not kept.
+	DropsLabels bool
+	// NoSinglePool: the API has no request for one pool.
+	NoSinglePool bool
+	// OtherFlavors: flavors are listed under other names than they are ordered by.
+	OtherFlavors bool
+	// KeepsLast: the last worker of a pool cannot be removed.
+	KeepsLast bool
 }
 
 // Believe changes how the server behaves from now on.
@@ -38,6 +54,9 @@ func (s *Server) sized(p *pool, out map[string]any) map[string]any {
 		size = 0
 	case s.beliefs.SizeIsTotal:
 		size *= max(1, len(p.zones))
+	}
+	if s.beliefs.NullZones && len(p.zones) == 0 {
+		out["zones"] = nil
 	}
 	for _, field := range []string{"workerCount", "sizePerZone"} {
 		if _, there := out[field]; there {

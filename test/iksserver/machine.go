@@ -257,11 +257,20 @@ func (s *Server) createPool(clusterKey, name, flavor string, size int, labels ma
 	if bad := s.labelled(labels); bad != nil {
 		return nil, nil, bad
 	}
+	if s.beliefs.RefusesZoneless {
+		return nil, nil, refuse(http.StatusBadRequest, "E9012", "BadRequest", "A worker pool needs a zone.")
+	}
+	if s.beliefs.DropsLabels {
+		labels = nil
+	}
 	p := s.newPool(c, name, flavor, size, labels)
 	o.OperatingSystem = cmp.Or(o.OperatingSystem, p.options.OperatingSystem)
 	p.options = o
 	if s.beliefs.ZonelessSizeIsLost {
 		p.size = 0
+	}
+	for i := 0; s.beliefs.FillsZoneless && i < len(c.Zones); i++ {
+		_ = s.addZone(c, p, c.defaultNetwork(c.Zones[i].ID)) // it has none yet
 	}
 	return c, p, nil
 }

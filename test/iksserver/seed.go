@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -238,6 +239,9 @@ func (s *Server) flavors(r *http.Request) (any, *refusal) {
 	for _, c := range s.clusters {
 		if z := c.zone(zone); z != nil && c.Provider == provider && len(out) == 0 {
 			for _, name := range c.flavors(z) {
+				if s.beliefs.OtherFlavors {
+					name = strings.Replace(name, ".", "-", 1)
+				}
 				out = append(out, map[string]any{"id": name, "name": name, "provider": provider, "deprecated": slices.Contains(deprecated, name), "ocp_unsupported": slices.Contains(z.NotOpenShift, name)})
 			}
 		}
