@@ -304,10 +304,13 @@ func TestWhatClusterInformationSaysOfBGP(t *testing.T) {
 		"none, with sessions of the past": {kind: "k8s,bgp", without: "vxlan", reports: up, refused: `CALICO_NETWORKING_BACKEND is "vxlan"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			refused, unknown := (&store{clusterType: c.kind}).installed(c.without, c.unseen, c.reports)
+			s := &store{clusterType: c.kind}
+			refused, unknown := s.installed(c.without, c.unseen, c.reports)
 			require.Equal(t, c.refused, refused)
 			require.Contains(t, unknown, c.unknown)
 			require.Equal(t, c.unknown == "", unknown == "")
+			_, unknown = s.installed(c.without, c.unseen, nil)
+			require.Equal(t, c.unknown == "", unknown == "", "a session that was seen is not forgotten when the report goes")
 		})
 	}
 }

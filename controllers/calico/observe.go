@@ -73,17 +73,19 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 }
 
 // installed adds what ClusterInformation says of how Calico was installed to what its pods say: why none runs BIRD, and why it is not known
-// whether one does. A report of a session proves that one does. The caller holds the lock.
+// whether one does. A report of a session proves that one does, also when it is
+// not asked for any more: machines that were ordered then take half an hour. The caller holds the lock.
 func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.Status) (string, string) {
 	of := strings.Split(s.clusterType, ",")
 	named := fmt.Sprintf("clusterType of ClusterInformation %s is %q", defaultConfig, plan.Plain(s.clusterType, longestID))
 	runs := func(st plan.Status) bool {
 		return slices.ContainsFunc(st.Sessions, func(p plan.Session) bool { return p.Established })
 	}
+	s.seenBGP = s.seenBGP || slices.ContainsFunc(slices.Collect(maps.Values(reports)), runs)
 	switch {
 	case withoutBIRD != "":
 		return fmt.Sprintf("%s is %q", backendVariable, withoutBIRD), ""
-	case slices.ContainsFunc(slices.Collect(maps.Values(reports)), runs):
+	case s.seenBGP:
 		return "", ""
 	case unknown != "" && slices.Contains(of, canalType) && !slices.Contains(of, "bgp"):
 		return named, ""

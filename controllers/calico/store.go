@@ -70,6 +70,8 @@ type store struct {
 	unchosen error
 	// version is Calico's own, and clusterType how it was installed, as its ClusterInformation says.
 	version, clusterType string
+	// seenBGP: some report has shown an Established session since this process began.
+	seenBGP bool
 }
 
 func newStore(now func() time.Time) *store {

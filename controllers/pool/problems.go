@@ -36,6 +36,7 @@ const (
 	ReasonNodesUnserved         = "NodesUnserved"
 	ReasonObservationFailed     = "ObservationFailed"
 	ReasonWriteRefused          = "WriteRefused"
+	ReasonBGPUnknown            = "BGPUnknown"
 )
 
 // cloudProblem turns an error of the provider into a reason and the cloud's own words.
@@ -121,6 +122,9 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 	case rollout.AwaitsSessions:
 		return plan.Problemf(ReasonSessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s); "+
 			"nothing is removed meanwhile", step, limit, few(waiting), lookAtCalicoNode)
+	case rollout.AwaitsBGP:
+		return plan.Problemf(ReasonBGPUnknown, "whether calico-node runs BIRD is not known: %s; and for more than %s none of these has come: %s; nothing is changed or "+
+			"ordered: let BIRD run (CALICO_NETWORKING_BACKEND=bird), or delete this object where something else carries the routes", s.Cluster.BGPUnknown, limit, few(waiting))
 	case rollout.AwaitsPods:
 		pods := few(waiting)
 		if len(s.blockedPods) > 0 { // that a budget keeps them says more than the wait

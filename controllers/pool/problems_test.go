@@ -97,6 +97,7 @@ func TestAWaitThatLastsTooLongIsSaid(t *testing.T) {
 		"pods":                         {waits(rollout.AwaitsPods), sessionTimeout, "DrainBlocked"},
 		"workers":                      {waits(rollout.AwaitsWorkers), sessionTimeout, "WorkersLate"},
 		"a ClusterPeering":             {waits(rollout.AwaitsPeering), sessionTimeout, "WorkersLate"},
+		"a sign of BGP":                {waits(rollout.AwaitsBGP), sessionTimeout, "BGPUnknown"},
 		"nothing":                      {rollout.Step{Name: "Waits", Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout}, sessionTimeout, ""},
 		"what has no limit":            {rollout.Step{Name: "Waits", WaitingFor: missing, Awaits: rollout.AwaitsSessions}, 24 * time.Hour, ""},
 		"rest":                         {rollout.Step{Name: rollout.Steady}, 24 * time.Hour, ""},

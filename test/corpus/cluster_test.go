@@ -65,10 +65,13 @@ type expectation struct {
 		Says []string `json:"says"`
 		Not  []string `json:"not"`
 	} `json:"plan"`
-	// Manager: the reason for which it refuses and writes nothing, or its first step; and whether no node gets the role in its turns.
+	// Manager: the reason for which it refuses and writes nothing, or its first step, a later one, or the reason that it says in the end while
+	// it has not gone beyond the first; and whether no node gets the role in its turns.
 	Manager struct {
 		Refuses      string `json:"refuses"`
 		Step         string `json:"step"`
+		Then         string `json:"then"`
+		Waits        string `json:"waits"`
 		NoReflectors bool   `json:"noReflectors"`
 	} `json:"manager"`
 }

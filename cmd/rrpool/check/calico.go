@@ -211,10 +211,10 @@ func doubtful(f facts) *Result {
 			f.calicoNode.value.Namespace, f.calicoNode.value.Name, f.backend.value).see("BGPDisabled")
 	case kind[0] != "" && !slices.Contains(kind, "bgp") && f.backend.value != withBIRD:
 		return unknown("whether BGP is enabled is not known: clusterType of ClusterInformation default is %q, which does not name bgp", plan.Plain(strings.Join(kind, ","), 64)).
-			do("see whether BIRD runs in calico-node (%s=bird)", backendVariable)
+			do("see whether BIRD runs in calico-node (%s=bird)", backendVariable).see("BGPUnknown")
 	case !f.backend.found && (f.backend.hidden != "" || f.snapshot.Cluster.BGPUnknown != ""):
 		return unknown("whether BGP is enabled is not known: %s", cmp.Or(f.snapshot.Cluster.BGPUnknown, f.backend.hidden)).
-			do("see whether BIRD runs in calico-node (%s=bird): nodes have BGP addresses without it as well", backendVariable)
+			do("see whether BIRD runs in calico-node (%s=bird): nodes have BGP addresses without it as well", backendVariable).see("BGPUnknown")
 	}
 	return nil
 }

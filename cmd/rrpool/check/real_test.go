@@ -271,7 +271,7 @@ func TestTheManagersOwnRole(t *testing.T) {
 	all := fmt.Sprintf("all %d things", len(rbac.Rights("")))
 	checks := w.eventually("as-manager", "manager-rights", func(c Result) bool { return strings.Contains(c.Message, all) })
 	require.Equal(t, OK, checks["manager-rights"].Status, "who guards the metrics may ask what others may do")
-	require.Contains(t, checks["bgp"].Message, "whether BGP is enabled is not known", "neither pods nor DaemonSets are seen")
+	require.Contains(t, checks["bgp"].Message, "BGP is enabled", "its pods are seen, if not the DaemonSet")
 	for _, id := range []string{"sight", "decision", "calico", "node-status", "mesh", "as-numbers", "eligible", "zones"} {
 		require.Contains(t, []Status{OK, Note}, checks[id].Status, "%s: %s", id, checks[id].Message)
 	}
@@ -298,6 +298,7 @@ func TestCanalIsNotFit(t *testing.T) {
 	ds := &appsv1.DaemonSet{}
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Namespace: "calico-system", Name: "calico-node"}, ds))
 	require.NoError(t, w.Admin.Delete(t.Context(), ds))
+	require.NoError(t, w.Admin.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("calico-system"), client.GracePeriodSeconds(0)))
 	checks, _, _ = w.check("")
 	require.Equal(t, Warning, checks["bgp"].Status, "nothing of calico-node is seen")
 	require.True(t, checks["bgp"].Unchecked)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,6 +15,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
@@ -102,6 +105,19 @@ func (w *world) calico(namespace string, nodes int32) {
 	w.Create(ds)
 	ds.Status.DesiredNumberScheduled, ds.Status.NumberReady = nodes, nodes
 	require.NoError(w.T, w.Admin.Status().Update(w.Context(), ds))
+	list := &corev1.NodeList{}
+	require.NoError(w.T, w.Admin.List(w.Context(), list))
+	for _, n := range list.Items {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "calico-node-" + n.Name, Namespace: namespace, Labels: labels}, Spec: ds.Spec.Template.Spec}
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(ds, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}
+		pod.Spec.NodeName, pod.Spec.HostNetwork, pod.Spec.AutomountServiceAccountToken = n.Name, true, ptr.To(false)
+		w.Create(pod)
+		w.Cleanup(func() { // as there is no kubelet
+			require.NoError(w.T, client.IgnoreNotFound(w.Admin.Delete(context.Background(), pod, client.GracePeriodSeconds(0))))
+		})
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+		require.NoError(w.T, w.Admin.Status().Update(w.Context(), pod))
+	}
 }
 
 // password makes a Secret that calico-node may read, or may not.

@@ -16,7 +16,7 @@ type rule func(*view) *Step
 // The rules in order of urgency: the first that has something to say decides.
 var (
 	reflectRules = []rule{
-		safetyNet, connect, undoCordon, unsupportedCluster, awaitMesh, noteMesh, strayLabels, relabel, healRoles, putInRacks, writePeers, clearPaths, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
+		safetyNet, connect, undoCordon, unsupportedCluster, awaitMesh, awaitBGP, noteMesh, strayLabels, relabel, healRoles, putInRacks, writePeers, clearPaths, clearForMesh, promote, growPool, changeID, reassign, deleteStrayPeerings, trim, disableMesh, shrink,
 		narrow, deleteStrayPeers, clearRacks, substitute, awaitReports, awaitNodes, deleteEmptied, awaitRoutes,
 	}
 	meshRules = []rule{
@@ -73,7 +73,7 @@ func (v *view) finish(s Step) Step {
 		}
 	}
 	v.askUnserved(&s)
-	if v.d.Timer {
+	if v.d.Timer && s.Awaits != AwaitsBGP {
 		s.Watch = nil
 	}
 	v.limit(&s)
@@ -92,7 +92,7 @@ func (v *view) finish(s Step) Step {
 
 // ahead is all that can be known of the first writes: BGPPeers, the role of one node, and the mesh that goes off.
 func (v *view) ahead(s Step) (out []plan.Action) {
-	if v.d.Mode != v1alpha1.ModeRouteReflector || !v.starting() || s.Problem != nil || s.Urgent || len(s.Actions) == 0 {
+	if v.d.Mode != v1alpha1.ModeRouteReflector || !v.starting() || s.Problem != nil || s.Urgent || len(s.Actions) == 0 && s.Awaits != AwaitsBGP {
 		return nil
 	}
 	peers, chosen := slices.Clone(v.planned()), slices.Concat(v.wanted, v.absent)
@@ -120,6 +120,8 @@ func (v *view) limit(s *Step) {
 	switch {
 	case s.Awaits == AwaitsWorkers, s.Awaits == AwaitsPeering:
 		s.Timeout = WorkersTimeout
+	case s.Awaits == AwaitsBGP:
+		s.Timeout = silence
 	case s.Awaits == "", v.d.SessionTimeout <= 0, v.d.Timer && s.Awaits == AwaitsSessions:
 		s.Timeout = 0
 	default:

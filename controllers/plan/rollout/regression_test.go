@@ -422,6 +422,45 @@ func TestAMeshThatWasOffBeforeStaysOff(t *testing.T) {
 	}
 }
 
+// Where nothing tells that calico-node runs BIRD, some nodes are asked for a session before anything is ordered or changed, under the Timer
+// gate too. Once reflectors are there, nothing is held up.
+func TestNothingIsOrderedBeforeASignOfBGP(t *testing.T) {
+	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 5, 0, 3), "dedicated nodes": newWorld(1, 5, 3)} {
+		for _, timer := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, Timer %t", name, timer), func(t *testing.T) {
+				w.d.Timer = timer
+				o := w.observe()
+				require.Equal(t, "EnsurePool", w.next(o).Name)
+				o.BGPUnknown = "no pod of calico-node is seen"
+				s := w.next(o)
+				require.Equal(t, "AwaitBGP", s.Name)
+				require.Contains(t, s.Reason, "no pod of calico-node is seen")
+				require.Empty(t, s.Actions)
+				require.Len(t, s.WaitingFor, 3)
+				require.Contains(t, s.WaitingFor[0], "a status report from ")
+				require.Len(t, s.Watch, 3, "one of them may have no calico-node")
+				require.Equal(t, time.Minute, s.Timeout)
+
+				node := s.Watch[0].Node
+				o.Statuses = map[string]plan.Status{node: {Node: node, Cleared: w.now}}
+				require.Equal(t, []plan.Action{plan.RefreshStatus{Node: node}}, w.next(o).Actions)
+				o.Statuses[node] = plan.Status{Node: node, Updated: w.now, Sessions: []plan.Session{{Kind: plan.SessionMesh}}}
+				require.Contains(t, w.next(o).WaitingFor, "a session of "+node+" to be Established")
+
+				saved := plan.Mesh{}
+				o.BGP.Saved = &saved
+				require.NotEqual(t, "AwaitBGP", w.next(o).Name)
+			})
+		}
+		o := w.observe()
+		for i := range o.Nodes {
+			o.Nodes[i].Labels = map[string]string{"kubernetes.io/os": "windows"}
+		}
+		o.BGPUnknown = "no pod"
+		require.Equal(t, []string{"a Ready node that can report BGP sessions"}, w.next(o).WaitingFor)
+	}
+}
+
 // The node without pods gives its role back last, whatever happened since it got it:
 // the others are then reflected by it, and no pod loses a packet, announced or not.
 func TestTheCheapestReflectorLeavesLast(t *testing.T) {

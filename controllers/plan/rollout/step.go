@@ -159,6 +159,8 @@ const (
 	AwaitsPods Awaited = "pods"
 	// AwaitsWorkers: machines that are to come or go.
 	AwaitsWorkers Awaited = "workers"
+	// AwaitsBGP: a sign that calico-node runs BIRD.
+	AwaitsBGP Awaited = "BGP"
 	// AwaitsPeering: BGPPeers of a ClusterPeering that are to go.
 	AwaitsPeering Awaited = "peering"
 )

@@ -292,6 +292,32 @@ func (v *view) poolsGate(g *gate) {
 	}
 }
 
+// asked is how many nodes awaitBGP asks: calico-node may be missing on one.
+const asked = 3
+
+// awaitBGP asks some nodes for a report of an Established session before the first change, also under the Timer gate, where nothing
+// else shows that calico-node runs BIRD: machines would be ordered for nothing. One such report clears BGPUnknown.
+func awaitBGP(v *view) *Step {
+	if v.BGPUnknown == "" || !v.starting() {
+		return nil
+	}
+	g := &gate{}
+	for _, n := range v.reporting()[:min(asked, len(v.reporting()))] {
+		if st, ok := v.Statuses[n.Name]; !ok || cleared(st) {
+			g.report(n.Name, ok)
+		} else {
+			g.wait("a session of %s to be Established", n.Name)
+		}
+		g.watch = append(g.watch, plan.StatusRequest{Node: n.Name, Period: v.period("")})
+	}
+	if g.open() {
+		g.wait("a Ready node that can report BGP sessions")
+	}
+	s := g.step("AwaitBGP", "whether calico-node runs BIRD is not known, so nothing is changed or ordered before one node reports a session: "+v.BGPUnknown)
+	s.Awaits = AwaitsBGP
+	return s
+}
+
 // strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.
 // While the mesh is on and our BGPPeers exist, the label has turned the node's mesh sessions into others, and
 // taking it away restarts them once more: that needs reflectors that serve.

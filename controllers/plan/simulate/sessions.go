@@ -93,7 +93,11 @@ func (m *Model) Observe() plan.Cluster {
 	out.Nodes, out.BGP, out.Peers, out.Statuses = m.Nodes(), m.bgp, m.sortedPeers(), map[string]plan.Status{}
 	for name, w := range m.watches {
 		if m.up(name) {
-			out.Statuses[name] = m.status(w)
+			st := m.status(w)
+			out.Statuses[name] = st
+			if slices.ContainsFunc(st.Sessions, func(s plan.Session) bool { return s.Established }) {
+				m.given.BGPUnknown, out.BGPUnknown = "", "" // as the datastore's adapter has it
+			}
 		}
 	}
 	return out
