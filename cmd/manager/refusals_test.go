@@ -192,6 +192,10 @@ func (s *site) newCloud() {
 func (s *site) meet(tc refusal) {
 	s.Helper()
 	s.newCloud()
+	if tc.reason != "BGPDisabled" { // else nothing shows that BIRD runs, and the manager asks nodes for their sessions first
+		pod := calicoNode(s.T, s.admin, "10.1.0.1", corev1.EnvVar{Value: "bird"})
+		defer func() { require.NoError(s, s.admin.Delete(s.Context(), pod, client.GracePeriodSeconds(0))) }()
+	}
 	remedy := tc.cause(s)
 	began := time.Now()
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}

@@ -46,6 +46,8 @@ type calicoPods struct {
 	spaces []*namespacedPods
 	// absent is when this process first saw that a node has no pod.
 	absent map[string]time.Time
+	// left is when the last pod went from a node: another that is Ready there may be anyone's, and says nothing of the time before.
+	left map[string]time.Time
 	// nodes are those that there are, reflectors those whose pods are worth a signal.
 	nodes, reflectors sets.Set[string]
 
@@ -166,7 +168,7 @@ func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*cal
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller wraps
 	}
-	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{}), config: core.ConfigMaps("kube-system"), configured: fromElsewhere}
+	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{}), config: core.ConfigMaps("kube-system"), configured: fromElsewhere, left: map[string]time.Time{}}
 	for _, namespace := range calicoNodeNamespaces {
 		c.spaces = append(c.spaces, &namespacedPods{calicoPods: c, api: core.Pods(namespace), pods: map[string]calicoPod{}})
 	}
@@ -244,8 +246,10 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 			return nil
 		}
 		for _, p := range of.pods {
-			if have, has := out[p.node]; p.daemonSet == main && better(p.CalicoNode, have) || !has {
-				out[p.node] = p.of(main)
+			if of := p.of(main); of.State != plan.CalicoNodeUnknown {
+				out[p.node] = together(of, out[p.node], c.left[p.node])
+			} else if _, has := out[p.node]; !has {
+				out[p.node] = of
 			}
 		}
 	}
@@ -298,13 +302,17 @@ func (c *calicoPods) settle() {
 	}
 }
 
-// better: of several pods on a node, as while one takes over from another, one that is
-// Ready counts, else the younger state.
-func better(a, b plan.CalicoNode) bool {
-	if ready := a.State == plan.CalicoNodeReady; ready != (b.State == plan.CalicoNodeReady) {
-		return ready
+// together is what two pods on a node show, as while one takes over from another: one that is Ready counts, since the last change of any,
+// also of one that went.
+func together(a, b plan.CalicoNode, left time.Time) plan.CalicoNode {
+	if b.State != plan.CalicoNodeReady {
+		b.State = a.State
 	}
-	return b.State == plan.CalicoNodeUnknown || a.Since.After(b.Since)
+	b.Since = slices.MaxFunc([]time.Time{a.Since, b.Since}, time.Time.Compare)
+	if b.State == plan.CalicoNodeReady && left.After(b.Since) {
+		b.Since = left
+	}
+	return b
 }
 
 // put takes in a pod, but for one that does not run on any node, has ended as an evicted
@@ -314,6 +322,7 @@ func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 	owner := metav1.GetControllerOf(pod)
 	ours := pod.Spec.HostNetwork && owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 	if !ours || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		n.gone(pod.Name)
 		delete(pods, pod.Name)
 		return
 	}
@@ -419,7 +428,10 @@ func (n *namespacedPods) Update(object any) error {
 }
 
 func (n *namespacedPods) Delete(object any) error {
-	n.change(object, func(pod *corev1.Pod) { delete(n.pods, pod.Name) })
+	n.change(object, func(pod *corev1.Pod) {
+		n.gone(pod.Name)
+		delete(n.pods, pod.Name)
+	})
 	return nil
 }
 
@@ -444,10 +456,22 @@ func (n *namespacedPods) Replace(objects []any, _ string) error {
 			n.put(next, pod)
 		}
 	}
+	for name, p := range n.pods {
+		if next[name].node != p.node {
+			n.gone(name)
+		}
+	}
 	n.pods, n.listed, n.failing = next, true, time.Time{}
 	n.settle()
 	n.changed()
 	return nil
+}
+
+// gone takes down that a pod goes from its node. The caller holds the lock.
+func (n *namespacedPods) gone(name string) {
+	if p, there := n.pods[name]; there {
+		n.left[p.node] = n.now()
+	}
 }
 
 // Resync has nothing to do.

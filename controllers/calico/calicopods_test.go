@@ -65,7 +65,7 @@ func TestWhatThePodsOfCalicoNodeShow(t *testing.T) {
 		"one just made, without conditions":           {[]*corev1.Pod{with(ready("a"), func(p *corev1.Pod) { p.Status.Conditions, p.CreationTimestamp = nil, metav1.NewTime(ago) })}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: ago}},
 		"one that is being deleted":                   {[]*corev1.Pod{with(ready("a"), func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(ahead)) })}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: now}},
 		"one that goes and one that is Ready (surge)": {[]*corev1.Pod{with(ready("a"), func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(ago)) }), ready("b")}, plan.CalicoNode{State: plan.CalicoNodeReady, Since: ago}},
-		"one that is Ready and one that starts":       {[]*corev1.Pod{ready("a"), failing("b", now)}, plan.CalicoNode{State: plan.CalicoNodeReady, Since: ago}},
+		"one that is Ready and one that starts":       {[]*corev1.Pod{ready("a"), failing("b", now)}, plan.CalicoNode{State: plan.CalicoNodeReady, Since: now}},
 		"two that are not Ready":                      {[]*corev1.Pod{failing("a", ago), failing("b", now)}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: now}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -311,6 +311,41 @@ func TestWhatClusterInformationSaysOfBGP(t *testing.T) {
 			require.Equal(t, c.unknown == "", unknown == "")
 			_, unknown = s.installed(c.without, c.unseen, nil)
 			require.Equal(t, c.unknown == "", unknown == "", "a session that was seen is not forgotten when the report goes")
+		})
+	}
+}
+
+// A pod that names Calico's own DaemonSet as its owner passes for calico-node's. That it is Ready says nothing of the time before another pod on
+// its node changed or went.
+func TestAPodThatPassesForCalicoNodesDoesNotHideThatThatIsGone(t *testing.T) {
+	for name, end := range map[string]func(*namespacedPods, *corev1.Pod) error{
+		"it is deleted": func(of *namespacedPods, own *corev1.Pod) error { return of.Delete(own) },
+		"it is evicted": func(of *namespacedPods, own *corev1.Pod) error {
+			own.Status.Phase = corev1.PodFailed
+			return of.Update(own)
+		},
+		"it is not in the next list": func(of *namespacedPods, own *corev1.Pod) error {
+			return of.Replace([]any{calicoNodePod("kube-system", "hostile", own.Spec.NodeName, corev1.ConditionTrue, own.CreationTimestamp.Time)}, "")
+		},
+		"it is not Ready any more": func(of *namespacedPods, own *corev1.Pod) error {
+			own.Status.Conditions[0].Status = corev1.ConditionFalse
+			own.Status.Conditions[0].LastTransitionTime = metav1.NewTime(of.now())
+			return of.Update(own)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newClock()
+			ago := clock.Now().Add(-time.Hour)
+			p := newTestPods(t, clock, func() {})
+			own := calicoNodePod("kube-system", "own", "a", corev1.ConditionTrue, ago)
+			require.NoError(t, p.spaces[1].Replace(nil, ""))
+			require.NoError(t, p.spaces[0].Replace([]any{own.DeepCopy(), calicoNodePod("kube-system", "hostile", "a", corev1.ConditionTrue, ago)}, ""))
+			at := func() plan.CalicoNode { return p.on([]plan.Node{{Name: "a"}})["a"] }
+			require.Equal(t, plan.CalicoNodeReady, at().State)
+			require.True(t, at().Since.Equal(ago))
+			clock.Move(time.Minute)
+			require.NoError(t, end(p.spaces[0], own))
+			require.True(t, at().Since.Equal(clock.Now()), "a report from before proves nothing: %s", at().Since)
 		})
 	}
 }

@@ -109,14 +109,15 @@ func goFromAll(t *testing.T, what string, change func(*world, func()), crowd int
 		began = w.now
 		for _, r := range w.reflectors() {
 			w.stopCalicoNode(r.Name, pods == "evicted")
+			r.lies = pods == "disguised"
 		}
 	})
 	_, on := w.meshComesOn(600)
-	require.Equal(t, !w.d.Timer || !w.podsUnseen, on, "without reports and pods nothing shows it: %s", w.story())
+	require.Equal(t, !w.d.Timer || !w.podsUnseen && pods != "disguised", on, "without reports and pods nothing shows it: %s", w.story())
 	if crowd < 1000 && on {
 		require.LessOrEqual(t, w.now.Sub(began), most)
 	}
-	for crowd == 0 && on && w.now.Sub(began) < 95*time.Second {
+	for crowd == 0 && on && w.now.Sub(began) < max(95*time.Second, most+25*time.Second) { // BIRD keeps the routes for 120 s
 		w.step()
 	}
 	if crowd == 0 && on {
@@ -126,10 +127,11 @@ func goFromAll(t *testing.T, what string, change func(*world, func()), crowd int
 
 // BIRD keeps the routes of a killed neighbour for 120 s, and the mesh needs up to 18 s.
 // Where calico-node is no pod, or pods may not be listed, overdue reports are asked for
-// again by themselves, from 1,000 nodes on every five minutes.
+// again by themselves, from 1,000 nodes on every five minutes. A pod of others that passes for calico-node's delays it by no more than a pod
+// that is not seen.
 func TestTheMeshIsBackInTimeWhenCalicoNodeGoesFromAllReflectors(t *testing.T) {
 	t.Parallel()
-	for pods, most := range map[string]int{"evicted": 41, "not Ready": 41, "unseen": 75} {
+	for pods, most := range map[string]int{"evicted": 41, "not Ready": 41, "unseen": 75, "disguised": 81} {
 		for what, change := range meanwhile {
 			for i, crowd := range []int{0, 494, 1000} {
 				if what != "nothing else" && what != "reports that are regular" && (i == 2 || i == 1 && pods != "unseen") {
@@ -252,6 +254,7 @@ func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	rs := w.reflectors()
 	for _, r := range rs {
 		nodeOf(&o, r.Name).CalicoNode = gone
+		editStatus(&o, r.Name, func(st *plan.Status) { st.Updated = w.now.Add(-time.Minute) })
 	}
 	s := w.next(o)
 	require.Len(t, asks(s), 3, "the reports are older than that")
