@@ -66,6 +66,8 @@ type PoolSpec struct {
 	// Replace lists worker ids that are dead and are to be exchanged for new
 	// workers, in the same zone where that is possible.
 	Replace []string
+	// Refill: workers may come to a zone that is no longer listed, where the others cannot be had without them.
+	Refill bool
 	// Options that the workers are to have.
 	Options PoolOptions
 	// Known are the IDs of the pools that were seen as ours before. One of these that bears another label or name, or is not

@@ -294,10 +294,14 @@ func dropZone(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
 	return steps
 }
 
-// idle: the user lists zones, and not this one, and no worker is left in it.
+// givenUp: the user lists zones, and not this one.
+func givenUp(want cloud.PoolSpec, zone string) bool {
+	return len(want.Zones) > 0 && !slices.Contains(want.Zones, zone)
+}
+
+// idle: the zone is given up, and no worker is left in it.
 func idle(s State, want cloud.PoolSpec, zone string) bool {
-	return len(want.Zones) > 0 && !slices.Contains(want.Zones, zone) &&
-		!slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone })
+	return givenUp(want, zone) && !slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone })
 }
 
 // resize brings the size that the cloud is asked for in order. It never happens while a zone has more workers than
@@ -310,9 +314,9 @@ func resize(s State, want cloud.PoolSpec, zones []string) []Step {
 	due := false
 	switch {
 	case slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return slices.Contains(want.Retire, w.ID) }),
-		s.zoneUnknown(), len(overSize(s, want.SizePerZone)) > 0, refills(s, want.SizePerZone, zones):
+		s.zoneUnknown(), len(overSize(s, want.SizePerZone)) > 0, refills(s, want):
 	case s.SizePerZone == want.SizePerZone:
-		due = !s.settling() && lacking(s, want.SizePerZone)
+		due = !s.settling() && lacking(s, want.SizePerZone, zones)
 	case s.settling() && s.Memory.size == want.SizePerZone: // asked for a moment ago
 	default:
 		due = s.SizePerZone < want.SizePerZone || s.settled() && !slices.ContainsFunc(s.Workers, leaving)
@@ -336,20 +340,22 @@ func overSize(s State, size int) []string {
 }
 
 // lacking reports whether repeating the size would bring missing workers.
-func lacking(s State, size int) bool {
-	return slices.ContainsFunc(s.Zones, func(z string) bool { return s.live(z) < size })
+func lacking(s State, size int, zones []string) bool {
+	return slices.ContainsFunc(s.Zones, func(z string) bool { return slices.Contains(zones, z) && s.live(z) < size })
 }
 
-// refills: asking for the size would bring workers to a zone that is being given up.
-func refills(s State, size int, zones []string) bool {
-	return slices.ContainsFunc(s.Zones, func(z string) bool { return !slices.Contains(zones, z) && s.live(z) < size })
+// refills: asking for the size would bring workers to a zone that is being given up, and it can be waited until that is empty: it
+// cannot while a zone is refused that is to come in its place.
+func refills(s State, want cloud.PoolSpec) bool {
+	return !want.Refill && refused(s, cloud.PoolSpec{}, want.Zones) == nil &&
+		slices.ContainsFunc(s.Zones, func(z string) bool { return givenUp(want, z) && s.live(z) < want.SizePerZone })
 }
 
 // addZone waits for the size: a new zone starts with the one the cloud has been asked for. It does not wait where that
 // cannot be asked for yet, or a pool without zones does not show it: a larger one follows.
 func addZone(s State, want cloud.PoolSpec, zones []string) (steps []Step) {
 	unshown := len(s.Zones) == 0 && len(s.Ledger.tries(s.Request(Step{Kind: Resize, Size: want.SizePerZone}, want))) > 0
-	smaller := s.SizePerZone < want.SizePerZone && (unshown || s.SizePerZone > 0 && refills(s, want.SizePerZone, zones))
+	smaller := s.SizePerZone < want.SizePerZone && (unshown || s.SizePerZone > 0 && refills(s, want))
 	for _, z := range s.soonest(AddZone, zones) {
 		step := Step{Kind: AddZone, Zone: z, Taints: want.Taints}
 		if (s.SizePerZone == want.SizePerZone || smaller) && !slices.Contains(s.Zones, z) && s.pauseLeft(step, SettlePause) == 0 {

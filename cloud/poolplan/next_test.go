@@ -148,6 +148,26 @@ func TestNext(t *testing.T) {
 		"a zone that is not the cluster's any more stays": {
 			state: func(s *poolplan.State) { s.ClusterZones, s.Workers = []string{"a"}, s.Workers[:2] }, kind: poolplan.None,
 		},
+		"workers that are missing wait for a zone that is given up": {
+			state: func(s *poolplan.State) { s.Workers = s.Workers[1:3] }, want: func(w *cloud.PoolSpec) { w.Zones = []string{"a"} }, kind: poolplan.None, text: "to be retired",
+		},
+		"but not for one that is to serve meanwhile": {
+			state: func(s *poolplan.State) { s.Workers = s.Workers[1:3] }, want: func(w *cloud.PoolSpec) { w.Zones, w.Refill = []string{"a"}, true }, kind: poolplan.Resize,
+		},
+		"which may itself lack some": {
+			state: func(s *poolplan.State) { s.Workers = s.Workers[:3] }, want: func(w *cloud.PoolSpec) { w.Zones, w.Refill = []string{"a"}, true }, kind: poolplan.None,
+			text: "to be retired",
+		},
+		"nor while the one in its place is refused": {
+			state: func(s *poolplan.State) {
+				s.Workers = s.Workers[1:3]
+				s.Memory.Refused(poolplan.Step{Kind: poolplan.AddZone, Zone: "c"}, &cloud.Error{Kind: cloud.QuotaExceeded}, s.Now)
+			},
+			want: func(w *cloud.PoolSpec) { w.Zones = []string{"a", "c"} }, kind: poolplan.Resize,
+		},
+		"nor for a zone that is not the cluster's any more": {
+			state: func(s *poolplan.State) { s.ClusterZones, s.Workers = []string{"a"}, s.Workers[1:3] }, kind: poolplan.Resize,
+		},
 		"a cluster without zones is waited for": {
 			state: func(s *poolplan.State) { s.ClusterZones, s.Zones, s.Workers = nil, nil, nil }, kind: poolplan.None, text: "to have a zone",
 		},

@@ -74,6 +74,8 @@ type PoolSpec struct {
 	Zones []string
 	// Retire and Replace are worker ids, see cloud.PoolSpec.
 	Retire, Replace []string
+	// Refill, see cloud.PoolSpec.
+	Refill bool
 }
 
 // PutFilter creates the BGPFilter of a ClusterPeering, or makes it equal to this.

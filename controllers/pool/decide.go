@@ -265,7 +265,7 @@ func poolZones(s *Scope, known *cloud.Pool) []string {
 // poolSpec is the provider's view of the wanted pool; known is the one that exists. Existing nodes are as they are.
 func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 	if s.inPlace() {
-		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace}
+		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace, Refill: want.Refill}
 	}
 	spec := s.object.Spec.Provider.IKS
 	out := cloud.PoolSpec{
@@ -274,6 +274,7 @@ func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 		SizePerZone: want.SizePerZone,
 		Lasting:     min(s.Desired.Pool.SizePerZone, want.SizePerZone),
 		Retire:      want.Retire,
+		Refill:      want.Refill,
 		Replace:     want.Replace,
 		Known:       knownPools(s.object),
 		Once:        s.once,

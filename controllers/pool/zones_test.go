@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,15 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
+
+// perZone counts the workers in each zone.
+func (o *cloudEnvironment) perZone() map[string]int {
+	out := map[string]int{}
+	for _, w := range o.server.Workers(clusterID, "route-reflectors") {
+		out[w.Zone]++
+	}
+	return out
+}
 
 // A zone gives way to another, though workers have gone by name, which switches the cloud's rebalancing off. None is
 // bought for the zone that is given up.
@@ -45,14 +55,69 @@ func TestAZoneGivesWayThoughWorkersAreMissing(t *testing.T) {
 					}
 				}
 				o.pass(8 * time.Hour)
-				zones := map[string]int32{}
-				for _, w := range o.server.Workers(clusterID, "route-reflectors") {
-					zones[w.Zone]++
-				}
-				require.Equal(t, map[string]int32{"z1": tc.after, "z2": tc.after, "z4": tc.after}, zones, "%+v", o.seenStep)
+				require.Equal(t, map[string]int{"z1": int(tc.after), "z2": int(tc.after), "z4": int(tc.after)}, o.perZone(), "%+v", o.seenStep)
 				require.Equal(t, bought, o.ordered["z3"])
 				require.Empty(t, o.lost)
 			}, func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Zones = []string{"z1", "z2", "z3"} }, size(tc.before))
+		})
+	}
+}
+
+// Zones are given up without others in their place, before the migration and after it, though too few reflectors may be left
+// to empty them first: the pool becomes as it is wanted, within hours.
+func TestZonesAreGivenUp(t *testing.T) {
+	minServing := func(p *v1alpha1.RouteReflectorPool) { p.Spec.Rollout.SafetyNet.MinServing = 3 }
+	for name, tc := range map[string]struct {
+		zones []string
+		specs []func(*v1alpha1.RouteReflectorPool)
+		// onMesh: the pool is there and nothing reflects yet. lost are zones whose worker goes by name, unborn those whose worker is
+		// no node.
+		onMesh       bool
+		lost, unborn string
+		// bought is how many workers come to z2 and z3 at most.
+		bought int
+	}{
+		"one of three": {zones: []string{"z1", "z2"}, bought: 1},
+		"one of three, and its worker is no node":    {zones: []string{"z1", "z2"}, unborn: "z3", bought: 2},
+		"one of three, and all are to serve":         {zones: []string{"z1", "z2"}, specs: []func(*v1alpha1.RouteReflectorPool){minServing}, bought: 2},
+		"two of three":                               {zones: []string{"z1"}, bought: 2},
+		"one of three, on the mesh":                  {zones: []string{"z1", "z2"}, onMesh: true, bought: 1},
+		"two of three, on the mesh":                  {zones: []string{"z1"}, onMesh: true},
+		"one of three, and another lacks its worker": {zones: []string{"z1", "z2"}, lost: "z2", bought: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newCloudEnvironment(t, append(tc.specs, func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Zones = []string{"z1", "z2", "z3"} })...)
+				if tc.onMesh {
+					require.True(t, o.until(2*time.Hour, func() bool { return len(o.model.Nodes()) > 6 }))
+				} else {
+					o.migrate()
+				}
+				o.pass(time.Second)
+				before := o.ordered["z2"] + o.ordered["z3"]
+				o.edit(func(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Zones = tc.zones })
+				for _, w := range o.server.Workers(clusterID, "route-reflectors") {
+					switch w.Zone {
+					case tc.lost:
+						o.server.RemoveWorker(clusterID, w.ID)
+					case tc.unborn:
+						o.later(func() { o.model.Leave(w.IP) })
+					}
+				}
+				o.pass(4 * time.Hour)
+				want := map[string]int{"z1": 2, "z2": 2}
+				if len(tc.zones) == 1 {
+					want = map[string]int{"z1": 3}
+				}
+				if tc.unborn != "" {
+					want[tc.unborn] = 1 // what is no node is left to a person
+				} else {
+					require.True(t, o.migrated(), "%+v", o.seenStep)
+				}
+				require.Equal(t, want, o.perZone(), "%+v", o.seenStep)
+				require.LessOrEqual(t, o.ordered["z2"]+o.ordered["z3"]-before, tc.bought)
+				require.Empty(t, o.lost)
+			})
 		})
 	}
 }

@@ -77,7 +77,7 @@ func growPool(v *view) *Step {
 	}
 	want := v.pool
 	want.Retire, want.Replace = nil, v.failed()
-	if s := v.giveUpFirst(want.Replace); s != nil {
+	if s := v.giveUpFirst(&want); s != nil {
 		return s
 	}
 	s := ensure("EnsurePool", v.poolLacks(want.Replace), want)
@@ -94,22 +94,42 @@ func growPool(v *view) *Step {
 	return s
 }
 
-// giveUpFirst empties a zone that is being given up, where the cloud cannot be asked for the workers that others lack
-// without that zone getting some as well. Enough of the wanted reflectors have to serve already.
-func (v *view) giveUpFirst(replace []string) *Step {
-	p, want := v.Pool, v.d.Pool
-	if len(replace) > 0 || p.Drifted != "" || len(want.Zones) == 0 || !sets.New(p.Zones...).HasAll(want.Zones...) {
+// giveUpFirst empties zones that are being given up, where the cloud cannot be asked for the workers that others lack
+// without these getting some as well. Where they are needed until others serve, that is how it has to be.
+func (v *view) giveUpFirst(want *plan.PoolSpec) *Step {
+	p, zones := v.Pool, v.d.Pool.Zones
+	short := p.SizePerZone < v.d.Pool.SizePerZone || v.short() != ""
+	if !short || len(zones) == 0 || !sets.New(p.Zones...).HasAll(zones...) {
 		return nil
 	}
-	if p.SizePerZone >= want.SizePerZone && v.short() == "" {
+	refilled := filter(p.Zones, func(z string) bool { return !slices.Contains(zones, z) && v.live(z) < v.d.Pool.SizePerZone })
+	switch {
+	case len(refilled) == 0:
 		return nil
-	}
-	refilled := func(z string) bool { return !slices.Contains(want.Zones, z) && v.live(z) < want.SizePerZone }
-	stays := max(2, v.d.MinServing)
-	if !slices.ContainsFunc(p.Zones, refilled) || v.servingFor(filter(v.wanted, v.serves), stays) < stays {
+	case len(want.Replace) > 0 || p.Drifted != "" || !v.canEmpty(refilled):
+		want.Refill = true
 		return nil
 	}
 	return shrink(v)
+}
+
+// canEmpty: of these zones something goes, or may come to go, that does not reflect, or enough reflectors serve without the next one.
+func (v *view) canEmpty(zones []string) bool {
+	workers, reflecting := filter(v.Pool.Workers, func(w Worker) bool { return slices.Contains(zones, w.Zone) }), 0
+	for _, w := range workers {
+		n, joined := v.nodeOf(w)
+		switch {
+		case n.HoldsRole():
+			reflecting++
+		case !joined && !w.Pending && !w.Failed && !v.goes(w):
+			return false // it is no node, so nothing shows that it could go
+		}
+	}
+	if reflecting < max(len(workers), len(zones)) {
+		return true
+	}
+	surplus, least := v.surplus(), max(2, v.d.MinServing)
+	return len(v.wanted) > 0 && len(surplus) > 0 && v.servingFor(filter(others(v.current, surplus[0]), v.serves), least) >= least
 }
 
 // poolLacks says why the pool is not as wanted, "" when it is. Substitutes are not missed here: nothing depends on them.

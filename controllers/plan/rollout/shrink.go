@@ -20,12 +20,17 @@ func shrink(v *view) *Step {
 	if s := v.retire(); s != nil {
 		return s
 	}
-	surplus := filter(v.current, func(n plan.Node) bool { return !v.isWanted(n) })
-	slices.SortStableFunc(surplus, func(a, b plan.Node) int { return plan.TrueFirst(!a.Ready, !b.Ready) })
-	if len(surplus) > 0 {
+	if surplus := v.surplus(); len(surplus) > 0 {
 		return v.removeReflector(surplus[0])
 	}
 	return v.shrinkPool()
+}
+
+// surplus are the reflectors that are not wanted, in the order in which they go.
+func (v *view) surplus() []plan.Node {
+	out := filter(v.current, func(n plan.Node) bool { return !v.isWanted(n) })
+	slices.SortStableFunc(out, func(a, b plan.Node) int { return plan.TrueFirst(!a.Ready, !b.Ready) })
+	return out
 }
 
 // trim takes surplus in-place reflectors out before the mesh goes. After a series of
