@@ -28,8 +28,8 @@ type generation interface {
 	workers(ctx context.Context, at route) ([]worker, error)
 	// create makes a pool without zones; want has a flavor.
 	create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error
-	// addZone picks a network where n is empty: one that the other pools have there, if it has room.
-	addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) error
+	// addZone, for so many workers, picks a network where n is empty: one that the other pools have there, if it has room.
+	addZone(ctx context.Context, poolID, zone string, n cloud.Network, workers int, others []pool) error
 	// remove takes a worker out of its pool, which becomes smaller.
 	remove(ctx context.Context, doing, workerID string) error
 }

@@ -86,7 +86,7 @@ func (g classic) create(ctx context.Context, name string, labels map[string]stri
 	return g.post(ctx, "creating", to("/v1/clusters/%s/workerpools", g.cfg.ClusterID), body)
 }
 
-func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) (err error) {
+func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Network, _ int, others []pool) (err error) {
 	if n = cmp.Or(n, usual(zone, others)); n == (cloud.Network{}) {
 		if n, err = g.pickVLANs(ctx, zone); err != nil {
 			return err

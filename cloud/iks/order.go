@@ -54,9 +54,9 @@ func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, w
 	case err != nil:
 		return "", err
 	case step.Kind == poolplan.Create:
-		return p.checkListed(ctx, v, cmp.Or(want.Flavor, v.traits().flavor), zones, zones, want.Options.Networks)
+		return p.checkListed(ctx, v, cmp.Or(want.Flavor, v.traits().flavor), zones, zones, want.Options.Networks, want.SizePerZone)
 	case step.Kind == poolplan.AddZone && v.pool.flavor != "":
-		return p.checkListed(ctx, v, v.pool.flavor, zones, []string{step.Zone}, nil)
+		return p.checkListed(ctx, v, v.pool.flavor, zones, []string{step.Zone}, nil, 0)
 	}
 	return "", nil
 }
@@ -64,7 +64,7 @@ func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, w
 // checkListed looks for zones, the flavor in each of those that are new, and subnets before the pool is made, in the
 // cloud's listings. One that fails or is empty holds nothing up, as the order will tell.
 func (p *Provider) checkListed(
-	ctx context.Context, v view, flavor string, zones, added []string, own map[string]cloud.Network,
+	ctx context.Context, v view, flavor string, zones, added []string, own map[string]cloud.Network, size int,
 ) (unchecked string, err error) {
 	listing, cancel := context.WithTimeout(ctx, listingPatience)
 	defer cancel()
@@ -74,7 +74,7 @@ func (p *Provider) checkListed(
 	}
 	if g, ok := v.generation.(vpc); ok && v.pool.id == "" {
 		for i := 0; err == nil && i < len(added); i++ {
-			_, err = g.pickSubnet(listing, added[i], own[added[i]].SubnetID, v.others)
+			_, err = g.pickSubnet(listing, added[i], own[added[i]].SubnetID, size, v.others)
 		}
 		if err != nil && !cloud.Is(err, cloud.InvalidInput) {
 			err = unlisted{err}

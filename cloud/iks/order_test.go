@@ -369,6 +369,28 @@ func TestAFullSubnetIsNotTaken(t *testing.T) {
 		})
 	}
 
+	// Two workers do not come into one address; more of them, and the one that takes the place of one without an address, neither.
+	few := newWorld(t, iksserver.VPC, func(c *iksserver.Cluster) { c.Zones[0].Subnets = []iksserver.Subnet{{ID: "few", Available: 1}} })
+	two := spec(2)
+	two.Zones = []string{"us-south-1"}
+	require.Contains(t, refusedOrder(t, few, two), "for each of 2 workers")
+	p := few.provider(t, nil)
+	one := two
+	one.SizePerZone = 1
+	settle(t, few, p, one)
+	ordered := few.Mutations()
+	three := two
+	three.SizePerZone = 3
+	require.ErrorContains(t, refused(t, p, three, cloud.InvalidInput), "subnet few in zone us-south-1 has 1 free addresses, for 2 workers")
+	require.Equal(t, ordered, few.Mutations())
+	few.Server.Inject(rewrite("getSubnets$", 0, edited(func(o map[string]any) { o["availableIPv4AddressCount"] = 0 })))
+	one.Replace = []string{few.Workers()[0].ID}
+	few.Server.Inject(iksserver.Fault{Path: workerList, Times: 1, Spoil: edited(func(o map[string]any) { o["networkInterfaces"] = []any{} })})
+	require.ErrorContains(t, refused(t, p, one, cloud.InvalidInput), "for 1 workers")
+	require.Equal(t, ordered, few.Mutations())
+	few.Advance(time.Hour)
+	require.Contains(t, ensure(t, p, one).Did, "replaced worker", "it frees the address that it has")
+
 	w = full()
 	w.Server.Inject(iksserver.Fault{Path: "getSubnets$", Status: http.StatusInternalServerError})
 	settle(t, w, w.provider(t, nil), want) // a listing that fails holds nothing up

@@ -192,13 +192,18 @@ func (p *Provider) gone(step poolplan.Step, err error) (cloud.Progress, error) {
 // apply carries a step out.
 func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
 	cluster, id := p.cfg.ClusterID, v.pool.id
+	if g, ok := v.generation.(vpc); ok && (step.Kind == poolplan.Resize || step.Kind == poolplan.Replace) {
+		if err := g.checkRoom(ctx, v, step); err != nil {
+			return err
+		}
+	}
 	switch step.Kind {
 	case poolplan.Create:
 		return p.createPool(ctx, v, step, want)
 	case poolplan.SetTaints:
 		return p.setTaints(ctx, id, step.Taints)
 	case poolplan.AddZone:
-		return v.addZone(ctx, id, step.Zone, want.Options.Networks[step.Zone], v.others)
+		return v.addZone(ctx, id, step.Zone, want.Options.Networks[step.Zone], cmp.Or(v.state.SizePerZone, want.SizePerZone), v.others)
 	case poolplan.RemoveZone:
 		body := map[string]string{"cluster": cluster, "workerpool": id, "zone": step.Zone}
 		return p.post(ctx, "removing zone "+step.Zone+" from", to("/v2/removeWorkerPoolZone").with("zone", step.Zone), body)

@@ -3,11 +3,13 @@ package iks
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/poolplan"
 )
 
 // vpc is the v2 API.
@@ -108,8 +110,8 @@ func (g vpc) vpcID(others []pool) string {
 	return ""
 }
 
-func (g vpc) addZone(ctx context.Context, poolID, zone string, n cloud.Network, others []pool) error {
-	subnet, err := g.pickSubnet(ctx, zone, n.SubnetID, others)
+func (g vpc) addZone(ctx context.Context, poolID, zone string, n cloud.Network, workers int, others []pool) error {
+	subnet, err := g.pickSubnet(ctx, zone, n.SubnetID, workers, others)
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,8 @@ type subnet struct {
 	Free *int `json:"availableIPv4AddressCount"`
 }
 
-func (s subnet) full() bool { return s.Free != nil && *s.Free <= 0 }
+// holds: it has an address for each of so many workers.
+func (s subnet) holds(workers int) bool { return s.Free == nil || *s.Free >= max(workers, 1) }
 
 func (s subnet) free() int {
 	if s.Free == nil {
@@ -132,36 +135,66 @@ func (s subnet) free() int {
 	return *s.Free
 }
 
-// pickSubnet takes the one that is asked for, else that of the other pools, unless it is full, else the one with the
-// most room. A worker that is ordered into a full one never comes.
-func (g vpc) pickSubnet(ctx context.Context, zone, asked string, others []pool) (string, error) {
-	wanted := cmp.Or(asked, usual(zone, others).SubnetID)
-	var listed []member[subnet]
-	var list []subnet
-	at := to("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
-	if err := g.get(ctx, "listing the subnets of zone "+zone+" for", at, &listed); err != nil {
-		if wanted != "" && ctx.Err() == nil {
-			return wanted, nil // the order will tell
-		}
-		return "", err
+// checkRoom refuses workers for a subnet of the pool that has fewer free addresses. One that is replaced frees the address that it has.
+func (g vpc) checkRoom(ctx context.Context, v view, step poolplan.Step) error {
+	need := map[string]int{}
+	for zone := range v.pool.zones {
+		need[zone] = step.Size
 	}
+	for _, w := range v.state.Workers {
+		switch {
+		case step.Kind == poolplan.Resize && w.State != cloud.WorkerDeleting:
+			need[w.Zone]--
+		case w.ID == step.Worker && w.NodeName == "":
+			need[w.Zone]++
+		}
+	}
+	for _, zone := range slices.Sorted(maps.Keys(need)) {
+		if id := v.pool.zones[zone].SubnetID; id != "" && need[zone] > 0 {
+			if _, err := g.pickSubnet(ctx, zone, id, need[zone], v.others); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// subnets of a zone, those with the most room first.
+func (g vpc) subnets(ctx context.Context, zone string, others []pool) (list []subnet, err error) {
+	var listed []member[subnet]
+	at := to("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
+	err = g.get(ctx, "listing the subnets of zone "+zone+" for", at, &listed)
 	for _, s := range listed {
 		if s.err == nil && s.is.ID != "" && s.is.Zone == zone {
 			list = append(list, s.is)
 		}
 	}
 	slices.SortFunc(list, func(a, b subnet) int { return cmp.Or(cmp.Compare(b.free(), a.free()), cmp.Compare(a.ID, b.ID)) })
+	return list, err
+}
+
+// pickSubnet takes the one that is asked for, else that of the other pools, unless it has too few free addresses, else the one
+// with the most room. A worker that is ordered into a full one never comes.
+func (g vpc) pickSubnet(ctx context.Context, zone, asked string, workers int, others []pool) (string, error) {
+	wanted := cmp.Or(asked, usual(zone, others).SubnetID)
+	list, err := g.subnets(ctx, zone, others)
+	if err != nil {
+		if wanted != "" && ctx.Err() == nil {
+			return wanted, nil // the order will tell
+		}
+		return "", err
+	}
 	i := slices.IndexFunc(list, func(s subnet) bool { return s.ID == wanted })
-	room := slices.IndexFunc(list, func(s subnet) bool { return !s.full() })
+	room := slices.IndexFunc(list, func(s subnet) bool { return s.holds(workers) })
 	switch {
-	case wanted != "" && (i < 0 || !list[i].full()):
+	case wanted != "" && (i < 0 || list[i].holds(workers)):
 		return wanted, nil
 	case asked != "":
-		return "", g.invalidOrder("subnet %s in zone %s has no free address: name one that has in spec.provider.iks.networks", asked, zone)
+		return "", g.invalidOrder("subnet %s in zone %s has %d free addresses, for %d workers: name one that has enough in spec.provider.iks.networks", asked, zone, list[i].free(), workers)
 	case len(list) == 0:
 		return "", g.invalidOrder("the VPC has no subnet in zone %s; make one, or list the zones to use", zone)
 	case room < 0:
-		return "", g.invalidOrder("no subnet in zone %s has a free address: make one, and name it in spec.provider.iks.networks, or list other zones", zone)
+		return "", g.invalidOrder("no subnet in zone %s has a free address for each of %d workers: make one, and name it in spec.provider.iks.networks, or list other zones", zone, workers)
 	}
 	return list[room].ID, nil
 }
