@@ -328,9 +328,37 @@ func (p *Provider) confirm(ctx context.Context, v view, step poolplan.Step, want
 // mayTakeUnseen: the step would take workers away that were not listed. A pool that is still wanted is deleted because
 // it has no workers, not to be rid of them.
 func mayTakeUnseen(v view, step poolplan.Step, want cloud.PoolSpec) bool {
-	return step.Kind == poolplan.RemoveZone ||
-		step.Kind == poolplan.Resize && step.Size < v.state.SizePerZone ||
-		step.Kind == poolplan.DeletePool && want.SizePerZone > 0
+	return step.Kind == poolplan.RemoveZone || shrinks(v, step) || step.Kind == poolplan.DeletePool && want.SizePerZone > 0
+}
+
+func shrinks(v view, step poolplan.Step) bool {
+	return step.Kind == poolplan.Resize && step.Size < v.state.SizePerZone
+}
+
+// confirmCluster: to a cluster that is on its way out no worker is ordered: ours vanish with it, and look like lost ones. A
+// state in words that are not known stops nothing.
+func (p *Provider) confirmCluster(ctx context.Context, v view, step poolplan.Step) error {
+	if !slices.Contains([]poolplan.Kind{poolplan.Create, poolplan.AddZone, poolplan.Replace, poolplan.Resize}, step.Kind) || shrinks(v, step) {
+		return nil
+	}
+	if p.cfg.Now().Sub(p.clusterRead) >= poolplan.SettlePause {
+		if err := p.readCluster(ctx); err != nil {
+			return err
+		}
+	}
+	var remedy string
+	switch state := strings.ToLower(p.cluster.State); state {
+	case "deleting", "deleted", "delete_failed", "aborted":
+		remedy = "it is on its way out; delete this object if that is meant"
+	case "unsupported":
+		remedy = "IBM Cloud adds no workers to a version that is no longer supported: update the cluster's master"
+	default:
+		return nil
+	}
+	return &cloud.Error{
+		Kind: cloud.Unexpected, Op: p.op("ordering workers for"),
+		Message: fmt.Sprintf("no worker is ordered, as the cloud says that cluster %s is %s: %s", p.cfg.ClusterID, p.session.scrub(p.cluster.State), remedy),
+	}
 }
 
 // confirmTaints: the step brings workers.

@@ -422,3 +422,41 @@ func TestAFlavorWithoutOpenShiftIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// While a cluster is deleted its workers vanish, ours among them, like lost ones. They are not ordered again, and what is there can be removed.
+func TestNoWorkerIsOrderedForAClusterThatIsOnItsWayOut(t *testing.T) {
+	for _, generation := range both {
+		for state, says := range map[string]string{
+			"deleting": "delete this object", "deleted": "delete this object", "delete_failed": "delete this object", "aborted": "delete this object",
+			"unsupported": "update the cluster's master", "warning": "", "critical": "", "updating": "", "Quux": "",
+		} {
+			t.Run(generation+" "+state, func(t *testing.T) {
+				w, p := settled(t, generation, spec(2))
+				w.SetClusterState(clusterID, state)
+				more, dead, zones, less := spec(3), spec(2), spec(2), spec(2)
+				addZone(w, zone(generation, w.zones[3]))
+				zones.Zones, dead.Replace, less.Retire = w.zones, []string{w.Workers()[0].ID}, []string{w.Workers()[1].ID}
+				if says == "" {
+					require.NotEmpty(t, ensure(t, p, dead).Did)
+					return
+				}
+				before := w.Mutations()
+				for name, want := range map[string]cloud.PoolSpec{"grow": more, "replace": dead, "another zone": zones} {
+					err := refused(t, p, want, cloud.Unexpected)
+					require.ErrorContains(t, err, "is "+state, name)
+					require.ErrorContains(t, err, says, name)
+				}
+				require.Equal(t, before, w.Mutations())
+				require.NotEmpty(t, ensure(t, p, less).Did)
+				w.Advance(10 * time.Minute)
+				progress, err := p.Delete(t.Context())
+				require.NoError(t, err)
+				require.NotEmpty(t, progress.Did)
+
+				w = newWorld(t, generation, func(c *iksserver.Cluster) { c.State = state })
+				_ = refused(t, w.provider(t, nil), spec(1), cloud.Unexpected)
+				require.Zero(t, w.Mutations())
+			})
+		}
+	}
+}

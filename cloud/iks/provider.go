@@ -107,6 +107,9 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 		return cloud.Progress{}, err
 	}
 	waiting, err := p.confirm(ctx, v, step, want)
+	if err == nil && waiting == "" {
+		err = p.confirmCluster(ctx, v, step)
+	}
 	if err != nil || waiting != "" {
 		return cloud.Progress{WaitingFor: waiting}, err
 	}

@@ -22,8 +22,8 @@ type Cluster struct {
 	Provider string
 	// NetworkPlugin is left out of answers when empty.
 	NetworkPlugin string
-	// Type is kubernetes when empty, or openshift.
-	Type string
+	// Type is kubernetes when empty, or openshift. State is normal when empty.
+	Type, State string
 	// Region is us-south when empty, Version 1.31.1_1500.
 	Region, Version string
 	ResourceGroup   string
@@ -319,6 +319,11 @@ func (s *Server) SetVersion(clusterID, version string) {
 			}
 		}
 	})
+}
+
+// SetClusterState puts a cluster into a state: "deleting".
+func (s *Server) SetClusterState(clusterID, state string) {
+	s.locked(func() { s.cluster(clusterID).State = state })
 }
 
 // SetQuota changes how many workers the account may have; 0: any.
