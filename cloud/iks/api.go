@@ -26,7 +26,7 @@ type generation interface {
 	pools(ctx context.Context) ([]pool, error)
 	// workers reads a list of workers.
 	workers(ctx context.Context, at route) ([]worker, error)
-	// create makes a pool without zones; want has a flavor.
+	// create makes a pool without zones; want has a flavor. It has the cluster's entitlement: without it OpenShift's licence is billed.
 	create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error
 	// addZone, for so many workers, picks a network where n is empty: one that the other pools have there, if it has room.
 	addZone(ctx context.Context, poolID, zone string, n cloud.Network, workers int, others []pool) error

@@ -78,7 +78,7 @@ func (g classic) create(ctx context.Context, name string, labels map[string]stri
 	body := containerv1.WorkerPoolRequest{
 		WorkerPoolConfig: containerv1.WorkerPoolConfig{
 			Name: name, Size: want.SizePerZone, MachineType: want.Flavor, Isolation: "public", Labels: labels,
-			OperatingSystem: want.Options.OperatingSystem,
+			OperatingSystem: want.Options.OperatingSystem, Entitlement: g.cluster.Entitlement,
 		},
 		DiskEncryption: true,
 		Zones:          []containerv1.WorkerPoolZone{},

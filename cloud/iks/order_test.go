@@ -126,6 +126,17 @@ func TestWorkersWithOtherOptions(t *testing.T) {
 	}
 }
 
+// Without the entitlement of its cluster, the licences of a pool's workers are billed once more.
+func TestThePoolHasTheEntitlementOfItsCluster(t *testing.T) {
+	for _, generation := range both {
+		for _, entitlement := range []string{"", "cloud_pak"} {
+			w := newWorld(t, generation, func(c *iksserver.Cluster) { c.Type, c.Entitlement = "openshift", entitlement })
+			settle(t, w, w.provider(t, nil), spec(1))
+			require.Contains(t, changes(w)[0], `"entitlement":"`+entitlement+`"`)
+		}
+	}
+}
+
 // An option that the cluster's generation does not have is refused before anything is ordered, and a pool that exists is kept whole.
 func TestOptionsOfTheOtherGeneration(t *testing.T) {
 	for generation, wrong := range map[string]map[string]cloud.PoolOptions{

@@ -91,7 +91,7 @@ func (g vpc) create(ctx context.Context, name string, labels map[string]string, 
 	vpcID, o := g.vpcID(others), want.Options
 	body := containerv2.WorkerPoolRequest{Cluster: g.cfg.ClusterID, HostPoolID: o.DedicatedHostPoolID, CommonWorkerPoolConfig: containerv2.CommonWorkerPoolConfig{
 		Name: name, Flavor: want.Flavor, WorkerCount: want.SizePerZone, Labels: labels, VpcID: vpcID, Zones: []containerv2.Zone{},
-		OperatingSystem: o.OperatingSystem, SecurityGroupIDs: o.SecurityGroups,
+		OperatingSystem: o.OperatingSystem, SecurityGroupIDs: o.SecurityGroups, Entitlement: g.cluster.Entitlement,
 	}}
 	if e := o.WorkerVolumeEncryption; e != (cloud.WorkerVolumeEncryption{}) {
 		body.WorkerVolumeEncryption = &containerv2.WorkerVolumeEncryption{KmsInstanceID: e.KMSInstanceID, WorkerVolumeCRKID: e.RootKeyID, KMSAccountID: e.KMSAccountID}

@@ -121,7 +121,7 @@ func (s *Server) getCluster(r *http.Request) (any, *refusal) {
 		}
 	}
 	out := map[string]any{
-		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": cmp.Or(c.Type, "kubernetes"), "state": cmp.Or(c.State, "normal"),
+		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": cmp.Or(c.Type, "kubernetes"), "state": cmp.Or(c.State, "normal"), "entitlement": c.Entitlement,
 		"region": c.Region, "location": c.Region, "masterKubeVersion": c.Version,
 		"resourceGroup": c.ResourceGroup, "workerZones": zones, "vpcs": vpcs,
 		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},

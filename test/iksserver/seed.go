@@ -24,6 +24,8 @@ type Cluster struct {
 	NetworkPlugin string
 	// Type is kubernetes when empty, or openshift. State is normal when empty.
 	Type, State string
+	// Entitlement to OpenShift: cloud_pak, or none.
+	Entitlement string
 	// Region is us-south when empty, Version 1.31.1_1500.
 	Region, Version string
 	ResourceGroup   string
