@@ -42,6 +42,9 @@ type Entry struct {
 	Note string `json:"note,omitempty"`
 	// Excludes is what the source bills apart; what is added up with such an entry is "at least". Optional.
 	Excludes string `json:"excludes,omitempty"`
+
+	// kubernetes: the price is that of a cluster that is no OpenShift, as all built-in ones are.
+	kubernetes bool
 }
 
 // Amount is a decimal, which YAML and JSON may have with and without quotes.
@@ -82,6 +85,9 @@ var Builtin = sync.OnceValue(func() Book {
 	book, err := Parse(builtin)
 	if err != nil {
 		panic(err) // a test reads it too
+	}
+	for i := range book {
+		book[i].kubernetes = true
 	}
 	return book
 })

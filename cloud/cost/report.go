@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,6 +20,8 @@ type Worker struct {
 	Zone   string `json:"zone"`
 	Region string `json:"region"`
 	Flavor string `json:"flavor"`
+	// OpenShift: the licence is billed as well, unless the cluster has an entitlement.
+	OpenShift bool `json:"openShift,omitempty"`
 }
 
 // Input is all that a report depends on.
@@ -138,6 +141,11 @@ func (r *Report) total(worker Worker, count int, price *Entry) total {
 		r.Unpriced = append(r.Unpriced, worker.String())
 		return total{hourly: new(big.Rat), unpriced: count}
 	}
+	if worker.OpenShift && price.kubernetes {
+		openShift := *price
+		openShift.Excludes = strings.Join(slices.DeleteFunc([]string{price.Excludes, "the OpenShift licence"}, func(s string) bool { return s == "" }), ", ")
+		price = &openShift
+	}
 	if !slices.Contains(r.Prices, *price) {
 		r.Prices = append(r.Prices, *price)
 	}
@@ -163,7 +171,7 @@ func counted(workers []Worker) (sorted []Worker, count map[Worker]int) {
 		count[w]++
 	}
 	return slices.SortedFunc(maps.Keys(count), func(a, b Worker) int {
-		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Flavor, b.Flavor))
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Flavor, b.Flavor), plan.TrueFirst(b.OpenShift, a.OpenShift))
 	}), count
 }
 
@@ -240,8 +248,12 @@ func (b Book) Status(pool []Worker) *v1alpha1.CostStatus {
 func WorkerOf(labels map[string]string, zoneLabel string) Worker {
 	flavor := cmp.Or(labels["ibm-cloud.kubernetes.io/machine-type"], labels[corev1.LabelInstanceTypeStable])
 	return Worker{
-		Zone:   cmp.Or(labels[zoneLabel], labels[corev1.LabelTopologyZone]),
-		Region: cmp.Or(labels["ibm-cloud.kubernetes.io/region"], labels[corev1.LabelTopologyRegion]),
-		Flavor: strings.TrimSuffix(flavor, ".encrypted"), // what IKS adds for encrypted disks, at the same price
+		Zone:      cmp.Or(labels[zoneLabel], labels[corev1.LabelTopologyZone]),
+		Region:    cmp.Or(labels["ibm-cloud.kubernetes.io/region"], labels[corev1.LabelTopologyRegion]),
+		Flavor:    strings.TrimSuffix(flavor, ".encrypted"), // what IKS adds for encrypted disks, at the same price
+		OpenShift: labels["node.openshift.io/os_id"] != "" || openShiftSystem.MatchString(labels["ibm-cloud.kubernetes.io/os"]),
 	}
 }
+
+// openShiftSystem is an operating system that only OpenShift's workers have: REDHAT_8_64, RHEL_9_64, RHCOS.
+var openShiftSystem = regexp.MustCompile(`(?i)^(redhat|rhel|rhcos)`)

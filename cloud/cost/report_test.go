@@ -55,6 +55,31 @@ func TestHowCertainTheTotalsAre(t *testing.T) {
 	}
 }
 
+// TestABuiltInPriceIsNotThatOfOpenShift, which bills a licence as well: by the node's operating system, or OpenShift's own label.
+func TestABuiltInPriceIsNotThatOfOpenShift(t *testing.T) {
+	node := func(key, value string) cost.Worker {
+		return cost.WorkerOf(map[string]string{"ibm-cloud.kubernetes.io/machine-type": small, "ibm-cloud.kubernetes.io/region": "eu-de", key: value}, "")
+	}
+	for _, system := range []string{"REDHAT_7_64", "REDHAT_8_64", "RHEL_9_64", "RHCOS", "rhcos"} {
+		require.True(t, node("ibm-cloud.kubernetes.io/os", system).OpenShift, system)
+	}
+	require.True(t, node("node.openshift.io/os_id", "rhel").OpenShift)
+	for _, system := range []string{"UBUNTU_24_64", ""} {
+		require.False(t, node("ibm-cloud.kubernetes.io/os", system).OpenShift, system)
+	}
+	shift, plain := node("ibm-cloud.kubernetes.io/os", "RHCOS"), node("", "")
+	r := cost.Compute(cost.Input{Pool: []cost.Worker{shift, plain}, Prices: cost.Builtin(), Sizes: []int{3}, Model: shift})
+	require.Equal(t, []cost.Certainty{cost.Exact, cost.AtLeast, cost.AtLeast, cost.AtLeast}, []cost.Certainty{r.Lines[0].Certainty, r.Lines[1].Certainty, r.Pool.Certainty, r.Sizes[0].Certainty})
+	status := cost.Builtin().Status([]cost.Worker{shift})
+	require.Empty(t, status.Monthly)
+	require.Contains(t, status.Source, "at least 112.00 USD/month")
+	require.Contains(t, status.Source, "the price of bx2.2x8 in eu-de leaves out the OpenShift licence")
+	require.NotContains(t, cost.Builtin().Status([]cost.Worker{plain}).Source, "OpenShift")
+
+	own := cost.Compute(cost.Input{Pool: []cost.Worker{shift}, Prices: append(parse(t, page), cost.Builtin()...)})
+	require.Equal(t, cost.Exact, own.Pool.Certainty, "who gives a price knows what it is for")
+}
+
 func TestExistingNodesCostNothingExtra(t *testing.T) {
 	r := cost.Compute(cost.Input{
 		Existing: true, Pool: workers(3, "a", small), Rest: workers(1, "b", odd), Prices: parse(t, page),

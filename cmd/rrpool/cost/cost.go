@@ -183,7 +183,7 @@ var classicZone = regexp.MustCompile(`^[a-z]{3}\d{2}$`)
 func (f *facts) another(flavor string, zones []string) cost.Worker {
 	var out cost.Worker
 	for _, worker := range slices.Concat(f.Pool, f.Rest) {
-		out.Region = cmp.Or(out.Region, worker.Region)
+		out.Region, out.OpenShift = cmp.Or(out.Region, worker.Region), out.OpenShift || worker.OpenShift
 	}
 	if len(f.Pool) > 0 && !f.Existing {
 		flavor = f.Pool[0].Flavor

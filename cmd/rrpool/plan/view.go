@@ -175,7 +175,8 @@ func (p *Plan) price(region string) {
 		worker.Flavor = cmp.Or(p.in.Pool.Flavor, worker.Flavor)
 	}
 	for _, n := range p.in.Cluster.Nodes {
-		worker.Region = cmp.Or(worker.Region, cost.WorkerOf(n.Labels, "").Region)
+		like := cost.WorkerOf(n.Labels, "")
+		worker.Region, worker.OpenShift = cmp.Or(worker.Region, like.Region), worker.OpenShift || like.OpenShift
 	}
 	for _, shape := range []*Shape{&p.Before, &p.After} {
 		var workers []cost.Worker
