@@ -127,6 +127,10 @@ func TestAPoolThatIsListedUnderAnotherNameIsStillOurs(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, got.Unmarked, "spec.provider.iks.poolName")
 		require.ErrorContains(t, refused(t, renamed, want, cloud.Conflict), providertest.PoolName)
+		for _, taken := range []string{"another", "another-b"} { // by pools of others, so that ours has the place of neither
+			w.AddPool(clusterID, iksserver.Pool{Name: taken, SizePerZone: 1})
+			_ = refused(t, renamed, want, cloud.Conflict)
+		}
 		require.Equal(t, mutations, w.Mutations(), "no second pool")
 	}
 }
@@ -160,6 +164,9 @@ func TestAPoolThatIsNotListedIsAskedForByItsID(t *testing.T) {
 				w.Advance(30 * time.Second)
 			}
 			w.ClearFaults()
+			if restarted { // it is there again, listed or not: what was missed before counts no more
+				w.Server.Inject(unlisted)
+			}
 			require.Equal(t, mutations, w.Mutations())
 			got, err = look()
 			require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/providertest"
 )
@@ -71,6 +72,22 @@ func TestMembersOfOthersStopNothing(t *testing.T) {
 				}
 				require.Zero(t, w.Pools())
 			})
+		}
+	}
+}
+
+// Nor is a pool that may be ours overlooked, or ordered once more, because its id or its name is missing.
+func TestAPoolOfOursWithoutAnIDOrANameIsNoOther(t *testing.T) {
+	for generation, keys := range map[string][]string{iksserver.VPC: {"id", "poolName"}, iksserver.Classic: {"id", "name"}} {
+		for _, key := range keys {
+			w, p := settled(t, generation, spec(1))
+			mutations := w.Mutations()
+			w.Server.Inject(rewrite(poolList, 0, without(key)))
+			for _, p := range []*iks.Provider{p, w.provider(t, nil)} {
+				_, err := p.Ensure(t.Context(), spec(1))
+				require.ErrorContains(t, err, "a worker pool has no id or name", "%s %s", generation, key)
+			}
+			require.Equal(t, mutations, w.Mutations())
 		}
 	}
 }

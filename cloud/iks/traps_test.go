@@ -275,7 +275,7 @@ func without(keys ...string) func([]byte) []byte {
 func TestTwoAnswersAboutAPoolAreOne(t *testing.T) {
 	for _, generation := range both {
 		t.Run(generation, func(t *testing.T) {
-			w, p := settled(t, generation, spec(1))
+			w, p, _ := newWorldOf(t, generation)
 			whole := observe(t, p)
 			w.Server.SetAutoscaled(clusterID, providertest.PoolName, true)
 			if generation == iksserver.Classic { // its listing has no taints
@@ -284,7 +284,7 @@ func TestTwoAnswersAboutAPoolAreOne(t *testing.T) {
 			for _, missing := range []string{"zones", "nothing else"} { // an answer about one classic pool has no VLANs
 				w.ClearFaults()
 				w.Server.Inject(rewrite(poolList, 0, without("workerCount", "sizePerZone")))
-				w.Server.Inject(rewrite(singlePool, 0, without("flavor", "labels", "taints", "autoscaleEnabled", "operatingSystem", "vpcID", "lifecycle", missing)))
+				w.Server.Inject(rewrite(singlePool, 0, without("flavor", "labels", "taints", "autoscaleEnabled", "operatingSystem", "workerVolumeEncryption", "dedicatedHostPoolId", "vpcID", "lifecycle", missing)))
 				halves := observe(t, w.provider(t, nil))
 				require.True(t, halves.Autoscaled)
 				halves.Autoscaled, halves.Problems = false, nil

@@ -75,6 +75,18 @@ func (untriable) Try(context.Context, plan.Scope, plan.Action) error {
 	return fmt.Errorf("creating it: %w", webhookerrors.NewDryRunUnsupportedErr("w"))
 }
 
+// blind is a Datastore that does not answer.
+type blind struct{ peering.Datastore }
+
+func (blind) ObservePeering(context.Context, plan.Scope) (planpeering.Observed, error) {
+	return planpeering.Observed{}, errors.New("no answer")
+}
+
+// unsure is a Datastore that does not say what it would take.
+type unsure struct{ peering.Datastore }
+
+func (unsure) Try(context.Context, plan.Scope, plan.Action) error { return errors.New("no answer") }
+
 // refusing is a Datastore whose apiserver would not take a BGPPeer.
 type refusing struct{ peering.Datastore }
 
@@ -350,6 +362,13 @@ func TestAClusterPeeringComesAndGoes(t *testing.T) {
 	require.Equal(t, before, b.there())
 	cut(40003)
 	b.delete("b")
+	seeing := b.Datastore
+	b.Datastore = blind{seeing}
+	_, err := b.reconcile("b")
+	require.ErrorContains(t, err, "observing the cluster: no answer")
+	require.Equal(t, before, b.there())
+	require.False(t, b.gone("b"), "what was not seen is not gone")
+	b.Datastore = seeing
 	for _, want := range [][]string{
 		{"delete bgppeers", "delete bgppeers", "patch clusterpeerings/status"},
 		{"delete bgpconfigurations", "delete ippools", "delete ippools", "delete bgpfilters"},
@@ -457,6 +476,10 @@ func TestAValueThatWouldBeRefusedIsFoundBeforeTheFirstWrite(t *testing.T) {
 	b.settle("b")
 	require.Equal(t, "Ready False WriteRefused", b.conditions("b")[0])
 	require.Contains(t, b.message("b", v1alpha1.ConditionReady), "asNumber")
+	require.Empty(t, b.there())
+	b.Datastore = unsure{datastore}
+	_, err := b.reconcile("b")
+	require.ErrorContains(t, err, "no answer")
 	require.Empty(t, b.there())
 	b.Datastore = datastore
 	b.settle("b")

@@ -493,3 +493,23 @@ func TestWhichNodesLackTheTaint(t *testing.T) {
 		require.Equal(t, tc.lacks, drift(pool, []plan.Node{tc.node}, want) != "", name)
 	}
 }
+
+// A condition keeps its time while its status is the same, whatever else it says.
+func TestAConditionKeepsTheTimeOfItsStatus(t *testing.T) {
+	began, status := time.Unix(1000, 0), v1alpha1.RouteReflectorPoolStatus{}
+	for i, is := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionTrue} {
+		s := &Scope{object: &v1alpha1.RouteReflectorPool{}, now: began.Add(time.Duration(i) * time.Hour)}
+		setConditions(&status, s, condition(is, "R", s.now.String()), condition(metav1.ConditionTrue, "R", s.now.String()))
+		for n, since := range []time.Time{began.Add(time.Duration(i/2*2) * time.Hour), began} {
+			require.Equal(t, since, status.Conditions[n].LastTransitionTime.Time)
+			require.Equal(t, s.now.String(), status.Conditions[n].Message)
+		}
+	}
+}
+
+// What could not be written down was not: the provider does not order by it.
+func TestARecordThatIsNotSavedIsAnError(t *testing.T) {
+	r := &record{text: "before", save: func(context.Context, string) error { return context.DeadlineExceeded }}
+	require.ErrorIs(t, r.Write(t.Context(), "after"), context.DeadlineExceeded)
+	require.Equal(t, "before", r.Text())
+}
