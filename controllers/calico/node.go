@@ -95,6 +95,9 @@ func readBGP(out *plan.Node, annotations map[string]string) {
 	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
 		if addr, ok := parseAddress(annotations[key]); ok && addr.Is4() == (key == ipv4Annotation) {
 			out.Addresses = append(out.Addresses, addr)
+			if subnet, err := netip.ParsePrefix(annotations[key]); err == nil && !subnet.IsSingleIP() {
+				out.Subnets = append(out.Subnets, subnet.Masked())
+			}
 		} else {
 			unread(key)
 		}

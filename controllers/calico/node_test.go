@@ -184,7 +184,7 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 			ready(n, corev1.ConditionTrue, since)
 		}, plan.Node{
 			UID: "u", Labels: reflector, ProviderID: "ibm://x", Zone: "z1", Created: since.Time, Ready: true, ReadyChanged: since.Time, Cordoned: true,
-			Addresses: []netip.Addr{v4, v6}, ASN: 65546, RoleLabel: true, ClusterID: "244.0.0.1", Marked: true, RoleSince: since.Time,
+			Addresses: []netip.Addr{v4, v6}, Subnets: cidrs("10.0.0.0/24", "fd00::/64"), ASN: 65546, RoleLabel: true, ClusterID: "244.0.0.1", Marked: true, RoleSince: since.Time,
 		}},
 		"in a slot, and in a rack": {func(n *corev1.Node) { n.Labels = slot }, plan.Node{Labels: slot, RoleLabel: true, Slot: "rack-a-1", Rack: "a"}},
 		"the old zone label, not Ready, going": {func(n *corev1.Node) {
@@ -198,7 +198,8 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 		"an address that is none":           {addressed("10.0.0.300/24", "10.0.0.1/24"), plan.Node{Unread: []string{ipv4Annotation + `="10.0.0.300/24"`, ipv6Annotation + `="10.0.0.1/24"`}}},
 		"addresses that Calico cannot read": {addressed("10.0.0.1/33", "fe80::1%eth0/64"), plan.Node{Unread: []string{ipv4Annotation + `="10.0.0.1/33"`, ipv6Annotation + `="fe80::1%eth0/64"`}}},
 		"a zone without a prefix length":    {addressed("::ffff:10.0.0.1", "fe80::1%eth0"), plan.Node{Addresses: []netip.Addr{v4}, Unread: []string{ipv6Annotation + `="fe80::1%eth0"`}}},
-		"IPv6 only":                         {addressed("", "fd00::1/64"), plan.Node{Addresses: []netip.Addr{v6}}},
+		"IPv6 only":                         {addressed("", "fd00::1/64"), plan.Node{Addresses: []netip.Addr{v6}, Subnets: cidrs("fd00::/64")}},
+		"subnets of one address":            {addressed("10.0.0.1/32", "fd00::1/128"), plan.Node{Addresses: []netip.Addr{v4, v6}}},
 		"an AS number that is none":         {notes(asnAnnotation, "many\x1b[2J"), plan.Node{Unread: []string{asnAnnotation + `="many\x1b[2J"`}}},
 		"cordoned by us, on the control plane, and shut down": {func(n *corev1.Node) {
 			notes(cordonedAnnotation, "2026-05-01T00:00:00Z")(n)

@@ -119,6 +119,8 @@ type Node struct {
 	Addresses []netip.Addr
 	// Own are the addresses of the machine as Kubernetes knows them, whatever Calico has chosen.
 	Own []netip.Addr
+	// Subnets are those that the BGP addresses are in, of which a part may be free.
+	Subnets []netip.Prefix
 	// ASN is the node's own AS number, 0 for the cluster's default.
 	ASN uint32
 	// Unread are what was written for addresses and AS number and is neither; Calico passes over it as well.

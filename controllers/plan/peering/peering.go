@@ -361,9 +361,24 @@ func stays(o Observed, p plan.Peer, expected []Session) bool {
 	return err == nil && lacking > 0 && (lacking == len(family) || established(o.Cluster, p.Node, p.PeerIP) && slices.Contains(o.Remote.Reflectors, there))
 }
 
-// leave takes the BGPPeers away from nodes that are no reflectors any more, once a reflector has an Established session
-// with the remote cluster: their worker waits for that.
+// narrow takes ranges that have an address of a node of this cluster by now out of the filter: packets to it would go to the remote one.
+func narrow(o Observed, d Desired) []plan.Action {
+	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) && f.Peering == d.Name && f.Is != nil })
+	if at < 0 || o.Cluster.Locked != nil {
+		return nil
+	}
+	let := *o.Filters[at].Is
+	let.Import = slices.DeleteFunc(slices.Clone(let.Import), func(c netip.Prefix) bool { return nodeIn(c, o.Cluster.Nodes) != "" })
+	if let.Equal(*o.Filters[at].Is) {
+		return nil
+	}
+	return []plan.Action{plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: let}}
+}
+
+// leave is all that is done while the rest may not be. It takes the BGPPeers away from nodes that are no reflectors any more, once a
+// reflector has an Established session with the remote cluster: their worker waits for that.
 func leave(o Observed, d Desired) []plan.Action {
+	out := narrow(o, d)
 	holds := func(name string) bool {
 		return slices.ContainsFunc(o.Cluster.Nodes, func(n plan.Node) bool { return n.Name == name && n.RoleLabel })
 	}
@@ -371,9 +386,8 @@ func leave(o Observed, d Desired) []plan.Action {
 		return p.Peering == d.Name && holds(p.Node) && established(o.Cluster, p.Node, p.PeerIP)
 	}
 	if o.Cluster.Locked != nil || !slices.ContainsFunc(o.Cluster.Peers, instead) {
-		return nil
+		return out
 	}
-	var out []plan.Action
 	for _, p := range o.Cluster.Peers {
 		if p.Peering == d.Name && !holds(p.Node) {
 			out = append(out, plan.DeletePeer{Name: p.Name})

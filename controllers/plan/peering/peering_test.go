@@ -108,7 +108,15 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 			there.announces("x", "10.230.0.0/16")
 			here.d.Announce = append(cidrs("10.230.0.0/24"), here.d.Announce...)
 		}, "OverlappingCIDRs", "services of this cluster"},
-		"a node lies in a remote range":             {func(_, there *cluster) { there.announces("x", "172.16.0.0/24") }, "OverlappingCIDRs", "node r1"},
+		"a node lies in a remote range": {func(_, there *cluster) { there.announces("x", "172.16.0.0/24") }, "OverlappingCIDRs", "node r1"},
+		"another address of a machine lies in a remote range": {func(here, there *cluster) {
+			here.o.Cluster.Nodes[0].Own = []netip.Addr{addr("203.0.113.7")}
+			there.announces("x", "203.0.113.0/24")
+		}, "OverlappingCIDRs", "node r1 (203.0.113.7)"},
+		"the next node may get an address of a remote range": {func(here, there *cluster) {
+			here.o.Cluster.Nodes[0].Subnets = cidrs("172.16.0.0/22")
+			there.announces("x", "172.16.3.9/32")
+		}, "OverlappingCIDRs", "the subnet of node r1 (172.16.0.0/22)"},
 		"a remote reflector lies in a remote range": {func(_, there *cluster) { there.announces("x", "172.16.1.0/24") }, "OverlappingCIDRs", "remote reflector"},
 		"a remote range is not allowed": {func(here, there *cluster) {
 			there.announces("x", "10.230.0.0/16")
@@ -199,6 +207,20 @@ func TestWhatIsWritten(t *testing.T) {
 		"the range of services is announced on where another ClusterPeering needs it": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.d.Gone, here.o.Pools, here.o.Cluster.Peers = true, nil, nil
 		}, []string{"delete BGPFilter " + name}},
+		"a range with an address of a node by now is let in no more": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
+			here.o.Cluster.Nodes = append(here.o.Cluster.Nodes, plan.Node{Name: "new", Own: []netip.Addr{addr("10.201.3.3")}})
+			s := peering.Next(w.observed(0), here.d)
+			require.Equal(t, "OverlappingCIDRs", s.Problem.Reason)
+			require.Equal(t, cidrs("10.211.0.0/16"), s.Actions[0].(plan.PutFilter).Filter.Import)
+			here.unknown = true
+		}, []string{"write BGPFilter " + name}},
+		"nor is that written to a datastore that is locked": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Cluster.Nodes = append(here.o.Cluster.Nodes, plan.Node{Name: "new", Own: []netip.Addr{addr("10.201.3.3")}})
+			here.o.Cluster.Locked = plan.Problemf("DatastoreLocked", "it is locked")
+		}, nil},
+		"a subnet that has pods as well is not one for nodes": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
+			here.o.Cluster.Nodes[0].Subnets = cidrs("10.0.0.0/8")
+		}, nil},
 		"of a datastore that is locked nothing goes": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.d.Gone, here.o.Cluster.Locked = true, plan.Problemf("DatastoreLocked", "it is locked")
 		}, nil},

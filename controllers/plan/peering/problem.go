@@ -128,16 +128,31 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 	if with := inUse(theirs, o, d); with != "" {
 		return with
 	}
+	if with := nodeIn(theirs, o.Cluster.Nodes); with != "" {
+		return with
+	}
 	for _, n := range o.Cluster.Nodes {
-		for _, a := range n.Addresses {
-			if theirs.Contains(a) {
-				return fmt.Sprintf("node %s (%s)", n.Name, a)
+		for _, s := range n.Subnets { // one that has pods is not for nodes alone
+			if s.Overlaps(theirs) && !slices.ContainsFunc(o.Pools, func(p IPPool) bool { return p.ForPods && p.CIDR.Overlaps(s) }) {
+				return fmt.Sprintf("the subnet of node %s (%s), where other nodes may get an address", n.Name, s)
 			}
 		}
 	}
 	for _, a := range o.Remote.Reflectors {
 		if theirs.Contains(a) {
 			return fmt.Sprintf("the remote reflector %s, which must be reachable without it", a)
+		}
+	}
+	return ""
+}
+
+// nodeIn names a node of this cluster with an address in a range, "" for none.
+func nodeIn(of netip.Prefix, nodes []plan.Node) string {
+	for _, n := range nodes {
+		for _, a := range slices.Concat(n.Addresses, n.Own) {
+			if of.Contains(a) {
+				return fmt.Sprintf("node %s (%s)", n.Name, a)
+			}
 		}
 	}
 	return ""
