@@ -143,9 +143,11 @@ func untouched(s *Scope) bool {
 	return len(cluster.Nodes) > 0 && !ours && cluster.Locked == nil
 }
 
-// releasable: the object is to go, and nothing of ours needs it any more.
+// releasable: the object is to go, and nothing of ours needs it any more. How the mesh was stays noted where only a person
+// can put that back.
 func (s *Scope) releasable() bool {
-	return s.deleting() && (s.steady() || s.Step.Problem != nil && untouched(s))
+	noted := s.Step.Name == rollout.ForgetMesh && len(s.Step.Actions) == 0
+	return s.deleting() && (s.steady() || noted || s.Step.Problem != nil && untouched(s))
 }
 
 // release lets the object go once the mesh carries the cluster: first the pool,

@@ -121,7 +121,11 @@ func released(s *Scope, last *cloud.Pool) poolEvent {
 	case s.object.Spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete:
 		pool = "rrpool has no worker pool any more"
 	}
-	return poolEvent{corev1.EventTypeNormal, "Released", "Finalize", "the node-to-node mesh carries the cluster; " + pool, nil}
+	kind, mesh := corev1.EventTypeNormal, "the node-to-node mesh carries the cluster"
+	if s.Step.Name == rollout.ForgetMesh {
+		kind, mesh = corev1.EventTypeWarning, mesh+", and is not as it was: "+s.Step.Reason+" ("+few(s.Step.WaitingFor)+")"
+	}
+	return poolEvent{kind, "Released", "Finalize", mesh + "; " + pool, nil}
 }
 
 // emit reports a change: to users by an event, to operators in the log.

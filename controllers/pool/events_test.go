@@ -128,3 +128,13 @@ func TestChangesAreRationedButNotWhatCarriesTheRoutes(t *testing.T) {
 	require.Equal(t, day, s.sent("MeshRestored"), "what carries the routes is always sent")
 	s.held("ReflectorAdded", 300+day-sent)
 }
+
+// What only a person can put back holds up no deletion: it is said.
+func TestAMeshThatOthersHaveChangedHoldsUpNoRelease(t *testing.T) {
+	e := newEnvironment(t)
+	e.script = always(rollout.Step{Name: rollout.ForgetMesh, Reason: "others have changed the mesh", WaitingFor: []string{"nodeMeshPassword of Secret bgp"}})
+	e.delete()
+	e.settle(2)
+	require.True(t, e.gone())
+	require.Contains(t, strings.Join(e.emitted, "\n"), "Warning Released the node-to-node mesh carries the cluster, and is not as it was: others have changed the mesh (nodeMeshPassword of Secret bgp)")
+}

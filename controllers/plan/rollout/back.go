@@ -33,7 +33,7 @@ func restoreMesh(v *view) *Step {
 	case v.differs() == "":
 		return s
 	}
-	alive := filter(v.current, func(n plan.Node) bool { return usable(n) || v.hasSession(n) })
+	alive := v.serving()
 	if len(alive) == 0 || v.servingFor(alive, 1) == 0 {
 		return nil // no reflector can carry the routes: see forgetMesh
 	}
@@ -131,17 +131,23 @@ func deletePeers(v *view) *Step {
 	return s.ifAny()
 }
 
+// ForgetMesh is the name of the last step of the way back.
+const ForgetMesh = "ForgetMesh"
+
 // forgetMesh leaves the BGPConfiguration exactly as it was found. Where others have changed the mesh, and no reflector was
-// there to carry the routes while that is put back, it says so and keeps the note.
+// there to carry the routes while that is put back, it says so and keeps the note; nothing else waits for that.
 func forgetMesh(v *view) *Step {
 	if v.BGP.Saved == nil && v.BGP.Restored.IsZero() {
 		return nil
 	}
 	if differs := v.differs(); differs != "" && v.BGP.MeshOn() {
+		if s := releasePool(v); s != nil {
+			return s
+		}
 		g := &gate{}
 		g.wait("the default BGPConfiguration to have %s, as before rrpool", differs)
-		return g.step("ForgetMesh", "others have changed the mesh, and to change it back restarts its sessions, which no route reflector would bridge: "+
+		return g.step(ForgetMesh, "others have changed the mesh, and to change it back restarts its sessions, which no route reflector would bridge: "+
 			"do that, or remove the annotation rrpool.io/mesh-before if the mesh is to stay as it is")
 	}
-	return do("ForgetMesh", "the mesh is as it was before", plan.ForgetMesh{})
+	return do(ForgetMesh, "the mesh is as it was before", plan.ForgetMesh{})
 }

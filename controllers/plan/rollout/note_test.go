@@ -144,6 +144,29 @@ func TestTheMeshEndsWithItsPassword(t *testing.T) {
 	}
 }
 
+// Where calico-node has gone from some reflectors on nodes that stay Ready, the others carry the routes, or none does.
+func TestTheWayBackDoesNotWaitForReflectorsWithoutCalicoNode(t *testing.T) {
+	t.Parallel()
+	for dead := 1; dead <= 3; dead++ {
+		w := withPassword(t, true)
+		before, on := *w.bgp.Saved, true
+		for _, r := range w.reflectors()[:dead] {
+			w.stopCalicoNode(r.Name, true)
+		}
+		w.runUnchecked(200)
+		w.bgp.Mesh, w.d.Mode = plan.Mesh{Enabled: &on}, v1alpha1.ModeFullMesh
+		w.changed()
+		w.runUnchecked(3600)
+		require.Empty(t, w.reflectors(), "%d dead: %s", dead, w.story())
+		if dead == 3 {
+			require.Equal(t, "ForgetMesh", w.next(w.observe()).Name)
+			continue
+		}
+		require.Equal(t, before, w.bgp.Mesh, w.story())
+		require.Nil(t, w.bgp.Saved)
+	}
+}
+
 // Without a reflector to carry the routes meanwhile nothing is restarted: what is missing is named, and the note stays.
 func TestAPasswordThatCannotBePutBackIsNamed(t *testing.T) {
 	t.Parallel()
