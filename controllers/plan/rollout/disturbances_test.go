@@ -12,6 +12,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -121,7 +122,7 @@ func (w *world) intact() bool {
 		return false
 	}
 	for _, r := range w.reflectors() {
-		if !r.Marked || w.now.Sub(r.RoleSince) < joinTime || !w.assigned(r) {
+		if !r.Marked || w.now.Sub(r.roleAt) < joinTime || !w.assigned(r) {
 			return false
 		}
 	}
@@ -130,7 +131,7 @@ func (w *world) intact() bool {
 
 func (w *world) peersIntact() bool {
 	for _, p := range w.peers {
-		if w.now.Sub(p.Written) < joinTime || p.PeerIP == "" && !strings.Contains(p.PeerSelector, w.d.RoleLabel) {
+		if w.now.Sub(w.wroteAt) < joinTime || p.PeerIP == "" && !strings.Contains(p.PeerSelector, w.d.RoleLabel) {
 			return false
 		}
 	}
@@ -279,6 +280,7 @@ func byHand(edit func(*machine)) func(*world, int) {
 // everythingReturns ends what holds the cluster or the manager up, so that it can come to rest.
 func (w *world) everythingReturns() {
 	w.pdb, w.blind, w.problems, w.asleep = false, false, nil, time.Time{}
+	w.repair()
 	for _, m := range w.sorted() {
 		w.birdBack(m.Name)
 		if m.alive && !m.Ready {
@@ -313,6 +315,7 @@ type events struct {
 func eventsOf(these map[string]func(*world, int)) events {
 	e := events{happen: maps.Clone(these), names: slices.Sorted(maps.Keys(these))}
 	maps.Copy(e.happen, faults)
+	maps.Copy(e.happen, blindness)
 	return e
 }
 
@@ -321,24 +324,27 @@ func dedicatedEvents() events {
 	e := eventsOf(disturbances)
 	e.names = slices.Concat(e.names, e.names, []string{
 		"bird of a reflector dies", "bird of a client dies", "birds return", "min serving", "manager sleeps", "problem", "no problem",
-	})
+	}, slices.Sorted(maps.Keys(blindness)))
 	return e
 }
 
 // busyEvents are all there are. Where nobody asks for reports, nobody can see that a BIRD is dead.
 func inPlaceEvents(reports bool) events {
 	e := eventsOf(inPlaceDisturbances)
-	e.names = slices.Concat(e.names, slices.Sorted(maps.Keys(faults)), []string{
+	e.names = slices.Concat(e.names, slices.Sorted(maps.Keys(faults)), slices.Sorted(maps.Keys(blindness)), []string{
 		"mesh switched on", "reflector dies", "back to the mesh", "onto reflectors", "crash in a step",
 		"no problem", "no pdb", "pods known", "birds return",
 	})
-	e.names = slices.DeleteFunc(e.names, func(name string) bool { return !reports && strings.HasPrefix(name, "bird of") })
+	e.names = slices.DeleteFunc(e.names, func(name string) bool {
+		return !reports && (strings.HasPrefix(name, "bird of") || name == "packets get lost" || name == "bird6 dies")
+	})
 	return e
 }
 
 // suffer lets some events happen, one after the other, and time pass after each.
 func (w *world) suffer(t *rapid.T, e events, pass func(seconds int) string) {
 	t.Helper()
+	w.dies = rapid.SampledFrom([]simulate.Outage{simulate.ShutDown, simulate.Killed, simulate.Silent}).Draw(t, "dies")
 	for range rapid.IntRange(1, 8).Draw(t, "events") {
 		i := rapid.IntRange(0, 7).Draw(t, "i")
 		name := rapid.SampledFrom(e.names).Draw(t, "event")

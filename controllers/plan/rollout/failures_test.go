@@ -226,8 +226,12 @@ func set(change func(*world, int)) func(*world, int) {
 func (w *world) birdDies(name string) { w.nodes[name].alive, w.nextLook = false, w.now }
 
 func (w *world) birdBack(name string) {
-	if m := w.nodes[name]; !m.alive && m.Ready {
+	m := w.nodes[name]
+	if !m.alive && m.Ready {
 		m.alive, m.joined = true, w.now
+	}
+	if m.noSix {
+		w.sixBack(m)
 	}
 }
 

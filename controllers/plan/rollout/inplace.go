@@ -282,7 +282,7 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 		if down := v.stepDown(x, reason); down != nil {
 			return down
 		}
-	case !usable(x):
+	case !usable(x) && !v.mayBeAlive(x):
 	case last:
 		v.addCost(s, ", as the last one: ", x)
 	default:

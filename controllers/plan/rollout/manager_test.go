@@ -70,7 +70,8 @@ func (w *world) manage(limit int) *rollout.Step {
 	if w.now.Before(w.nextLook) || w.now.Before(w.asleep) {
 		return nil
 	}
-	s := rollout.Next(w.observe(), w.d, w.clock())
+	s := w.decided()
+	w.last = s.Name
 	w.nextLook = w.now.Add(time.Hour)
 	if s.Again > 0 {
 		w.nextLook = w.now.Add(s.Again)
@@ -99,6 +100,13 @@ func (w *world) manage(limit int) *rollout.Step {
 		w.proven[n] = w.clock()
 	}
 	return &s
+}
+
+func (w *world) decided() rollout.Step {
+	if w.decide != nil {
+		return w.decide(w.observe(), w.d, w.clock())
+	}
+	return rollout.Next(w.observe(), w.d, w.clock())
 }
 
 func sinceWhen(is bool, since, now time.Time) time.Time {
@@ -195,7 +203,9 @@ func (w *world) ensure(want plan.PoolSpec) {
 		w.dropWorker(want.Retire[0]) // and the cloud stops refilling the pool
 		return
 	case len(want.Replace) > 0:
-		w.dropWorker(want.Replace[0])
+		if w.dropWorker(want.Replace[0]); w.miserly {
+			return
+		}
 	case w.addZone(want):
 	case w.dropZone(want):
 	default:

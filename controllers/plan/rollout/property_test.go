@@ -64,9 +64,19 @@ func (w *world) violation() string {
 // unreachable: no two ready workload nodes are ever without a route to each other.
 func (w *world) unreachable() string {
 	waits := func(m *machine) bool { return m.pods > 0 && w.old(m) }
+	before, noticed := w.apartSince, 5*time.Minute
+	if slices.ContainsFunc(w.reflectors(), func(m *machine) bool { return m.hung || m.unmade || m.garbled }) {
+		noticed = 20 * time.Minute
+	}
+	w.apartSince = map[[2]*machine]time.Time{}
 	for _, p := range w.apart(waits) {
+		if w.apartSince[p] = before[p]; before[p].IsZero() {
+			w.apartSince[p] = w.now
+		}
 		if a, b := p[0], p[1]; !w.announced(a, b) {
 			return fmt.Sprintf("1: %s has no route to %s", a.Name, b.Name)
+		} else if w.last == rollout.Steady && !w.d.Timer && w.now.Sub(w.apartSince[p]) > noticed {
+			return fmt.Sprintf("6: it is Steady, and %s has no route to %s", a.Name, b.Name)
 		}
 	}
 	return ""
@@ -80,7 +90,7 @@ func (w *world) underserved() string {
 	}
 	alive, reflectors := 0, w.reflectors()
 	for _, r := range reflectors {
-		if w.old(r) && w.now.Sub(r.RoleSince) > joinTime {
+		if w.old(r) && w.now.Sub(r.roleAt) > joinTime {
 			alive++
 		}
 	}
@@ -180,6 +190,7 @@ func TestAnyOrderOfDisturbancesHoldsTheInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(3, 6).Draw(t, "clients"), rapid.IntRange(1, 3).Draw(t, "zones"))
 		w.regular = rapid.Bool().Draw(t, "regular")
+		w.drawFamilies(t)
 		if rapid.Bool().Draw(t, "settled") {
 			w.hold(t, w.settle())
 		}
@@ -191,6 +202,7 @@ func TestAnyOrderOfDisturbancesHoldsTheInvariants(t *testing.T) {
 // mend ends all failures, and demands that the cluster gets where it should be.
 func (w *world) mend(t *rapid.T) {
 	w.problems, w.asleep = nil, time.Time{}
+	w.repair()
 	for _, m := range w.sorted() {
 		w.birdBack(m.Name)
 		w.setAlive(true, m)

@@ -113,6 +113,7 @@ func TestAnyOrderOfDisturbancesInAnyTopology(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(3, 6).Draw(t, "clients"), rapid.IntRange(2, 3).Draw(t, "zones"))
 		w.regular = rapid.Bool().Draw(t, "regular")
+		w.drawFamilies(t)
 		redundancy := rapid.IntRange(2, 3).Draw(t, "redundancy")
 		w.atLeast = redundancy - 1 // a rack has no more reflectors than that, and a person takes one
 		change := func(w *world, _ int) { w.want(rapid.SampledFrom(kinds).Draw(t, "kind"), redundancy, 3) }

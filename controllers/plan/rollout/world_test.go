@@ -32,9 +32,18 @@ type world struct {
 	byName []*machine
 	bgp    plan.BGPConfig
 	peers  map[string]plan.Peer
-	// model follows these; outdated: it has not been told of a change yet.
-	model    *simulate.Model
-	outdated bool
+	// model follows these, of IPv4; six is that of BIRD for IPv6, nil where nodes have no such address.
+	// outdated: they have not been told of a change yet. dies is how a BIRD ends from now on.
+	model, six *simulate.Model
+	delays     simulate.Delays
+	dies       simulate.Outage
+	outdated   bool
+	// cuts are the pairs whose packets get lost, apartSince those without a route; last is the manager's last step.
+	cuts       [][2]string
+	apartSince map[[2]*machine]time.Time
+	last       string
+	// decide is the manager's decision, nil for rollout.Next.
+	decide func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 	// counted: the paths that come of what the datastore says have been counted.
 	counted bool
 
@@ -73,6 +82,7 @@ type world struct {
 	restores  int // how often the mesh was switched on
 	cleared   int // roles taken in the last step
 
+	miserly   bool           // the cloud brings no worker for one that was removed until it is asked for the size
 	pdb       bool           // a disruption budget lets no pod go
 	blind     bool           // the manager does not know which pods could be moved
 	oldCalico bool           // the apiserver drops what Calico before 3.30.3 does not know
@@ -92,13 +102,15 @@ func (w *world) clock() time.Time { return w.now.Add(w.ahead) }
 type machine struct {
 	plan.Node
 	alive   bool
-	evicted bool // while it is not alive there is no calico-node pod at all
-	unready bool // its pod is not Ready for another reason than BIRD
-	lies    bool // its pod is Ready, whatever BIRD does
-	hung    bool // its status reporter writes nothing, not even what was cleared
-	unmade  bool // its report cannot be made
-	garbled bool // its report is in words that are not known
-	ran     bool // alive when its pod was looked at last
+	evicted bool      // while it is not alive there is no calico-node pod at all
+	unready bool      // its pod is not Ready for another reason than BIRD
+	lies    bool      // its pod is Ready, whatever BIRD does
+	hung    bool      // its status reporter writes nothing, not even what was cleared
+	unmade  bool      // its report cannot be made
+	garbled bool      // its report is in words that are not known
+	noSix   bool      // its BIRD for IPv6 is dead, and so its report is empty
+	roleAt  time.Time // when it got the role, by the world's time
+	ran     bool      // alive when its pod was looked at last
 	pods    int
 	joined  time.Time
 }
@@ -150,8 +162,7 @@ func emptyWorld(seed uint64, zones int) *world {
 		w.d.Pool.Zones = append(w.d.Pool.Zones, fmt.Sprintf("zone-%d", z+1))
 	}
 	w.d.Pool.SizePerZone = (3 + zones - 1) / zones
-	w.model = simulate.New(w.cluster(), w.scope(), w.now)
-	w.model.Delay(simulate.Delays{
+	w.delays = simulate.Delays{
 		Lag: func(string) time.Duration { return w.random(w.maxLag) },
 		Connect: func(a, b string, began time.Time) time.Duration {
 			names := fnv.New64a()
@@ -159,7 +170,9 @@ func emptyWorld(seed uint64, zones int) *world {
 			return time.Duration(2+rand.New(rand.NewPCG(seed^names.Sum64(), uint64(began.Unix()))).IntN(17)) * time.Second
 		},
 		Longest: 40 * time.Second,
-	})
+	}
+	w.model = simulate.New(w.cluster(), w.scope(), w.now)
+	w.model.Delay(w.delays)
 	return w
 }
 
@@ -177,9 +190,39 @@ func (w *world) addNode(name, zone string, dedicated bool) *machine {
 	if dedicated {
 		m.WorkerID, m.pods = name, 0
 	}
+	if w.six != nil {
+		m.addSix()
+	}
 	w.nodes[name], w.byName = m, nil
 	w.changed()
 	return m
+}
+
+// addSix gives a node an address and a block of IPv6.
+func (m *machine) addSix() {
+	a := m.Addresses[0].As4()
+	m.Addresses = append(m.Addresses[:1:1], netip.AddrFrom16([16]byte{0xfd, 14: a[2], 15: a[3]}))
+	m.Blocks = append(m.Blocks[:1:1], netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 1, a[2], a[3]}), 122))
+}
+
+// dualStack gives all nodes IPv6 as well, as it has always been there. Reporters write changes only then.
+func (w *world) dualStack() *world {
+	w.six = simulate.New(plan.Cluster{BGP: w.bgp}, w.scope(), w.now)
+	w.six.Delay(w.delays)
+	for _, m := range w.all() {
+		m.addSix()
+	}
+	w.changed()
+	w.age()
+	return w
+}
+
+// birds are the BIRDs of the nodes, for each address family.
+func (w *world) birds() []*simulate.Model {
+	if w.six == nil {
+		return []*simulate.Model{w.model}
+	}
+	return []*simulate.Model{w.model, w.six}
 }
 
 func (w *world) removeNode(name string) {
@@ -231,17 +274,35 @@ func (w *world) tick() {
 		m.ran = m.alive
 		switch w.movePod(m, ran); {
 		case m.alive && !ran:
-			w.model.Start(m.Name)
+			w.each(func(b *simulate.Model) { b.Start(m.Name) })
+			m.noSix = false
 		case ran && !m.alive:
-			w.model.Stop(m.Name)
+			w.each(func(b *simulate.Model) { b.Fail(m.Name, "", w.dies) })
 		}
 	}
 	if w.outdated {
 		w.outdated = false
-		w.model.Put(w.cluster(), w.scope())
+		w.each(func(b *simulate.Model) { b.Put(w.seenBy(b), w.scope()) })
 	}
-	w.model.Advance(w.now.Sub(w.model.Now()))
+	w.each(func(b *simulate.Model) { b.Advance(w.now.Sub(b.Now())) })
 	w.report()
+}
+
+func (w *world) each(do func(*simulate.Model)) {
+	for _, b := range w.birds() {
+		do(b)
+	}
+}
+
+// seenBy is the cluster as the BIRDs of one address family see it.
+func (w *world) seenBy(b *simulate.Model) plan.Cluster {
+	c := w.cluster()
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		n.Addresses = slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Addr) bool { return a.Is4() != (b == w.model) })
+		n.Blocks = slices.DeleteFunc(slices.Clone(n.Blocks), func(p netip.Prefix) bool { return p.Addr().Is4() != (b == w.model) })
+	}
+	return c
 }
 
 func (w *world) scope() plan.Scope { return plan.Scope{RoleLabel: w.d.RoleLabel} }
@@ -304,8 +365,10 @@ func (w *world) movePod(m *machine, ran bool) {
 	}
 }
 
-// connected: the session of two machines is Established.
-func (w *world) connected(a, b *machine) bool { return w.model.Connected(a.Name, b.Name) }
+// connected: the sessions of two machines are Established.
+func (w *world) connected(a, b *machine) bool {
+	return a.alive && b.alive && !slices.ContainsFunc(w.birds(), func(m *simulate.Model) bool { return !m.Connected(a.Name, b.Name) })
+}
 
 // report is Calico's reporter and our receipt of its reports: it writes what has changed, and at once what was
 // cleared; where one address family has no sessions, every period.
@@ -343,6 +406,13 @@ func (w *world) fill(m *machine, watch plan.StatusRequest, old *plan.Status, cle
 // statusOf is what a node reports, by our dates, and whether that is the same as before.
 func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Status, bool) {
 	st := w.model.Report(m.Name, routes)
+	if w.six != nil {
+		other := w.six.Report(m.Name, routes)
+		st.Sessions, st.Routes, st.Waiting = append(st.Sessions, other.Sessions...), append(st.Routes, other.Routes...), st.Waiting+other.Waiting
+	}
+	if m.noSix {
+		st.Sessions, st.Routes, st.Waiting = nil, nil, 0
+	}
 	st.Updated, st.Written = w.clock(), w.now
 	if m.garbled {
 		for _, s := range st.Sessions {
@@ -362,11 +432,23 @@ func (w *world) statusOf(m *machine, routes bool, old *plan.Status) (*plan.Statu
 	return &st, same
 }
 
-// apart gives the pairs of nodes among those of which the first has no route to the second.
+// apart gives the pairs of nodes among those of which the first has no route to the second, in some address family. Two of an AS of
+// their own have none by way of the others: each finds its AS in the path.
 func (w *world) apart(among func(*machine) bool) [][2]*machine {
 	var out [][2]*machine
-	for _, p := range w.model.Unreached(func(n plan.Node) bool { return w.nodes[n.Name] != nil && among(w.nodes[n.Name]) }) {
-		out = append(out, [2]*machine{w.nodes[p.From], w.nodes[p.To]})
+	for _, b := range w.birds() {
+		for _, p := range b.Unreached(func(n plan.Node) bool { return w.nodes[n.Name] != nil && among(w.nodes[n.Name]) }) {
+			if two := [2]*machine{w.nodes[p.From], w.nodes[p.To]}; !slices.Contains(out, two) {
+				out = append(out, two)
+			}
+		}
+	}
+	for _, a := range w.all() {
+		for _, b := range w.all() {
+			if a.ASN != 0 && a != b && a.ASN == b.ASN && among(a) && among(b) && !w.connected(a, b) {
+				out = append(out, [2]*machine{a, b})
+			}
+		}
 	}
 	return out
 }
@@ -396,7 +478,7 @@ func (w *world) count(a plan.Action) {
 	switch a := a.(type) {
 	case plan.SetReflector:
 		m := w.nodes[a.Node]
-		if w.roleAt = w.now; m.RoleLabel && m.ClusterID != "" && m.ClusterID != a.ClusterID && !w.bgp.MeshOn() {
+		if w.roleAt, m.roleAt = w.now, w.now; m.RoleLabel && m.ClusterID != "" && m.ClusterID != a.ClusterID && !w.bgp.MeshOn() {
 			w.cleared++
 		}
 	case plan.ClearReflector:

@@ -3,8 +3,6 @@ package simulate
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -26,13 +24,27 @@ type faults struct {
 	delays Delays
 	// single: nodes of one kind may differ.
 	single bool
-	// down are the nodes whose BIRD is dead, cut the pairs whose packets get lost. ended is
-	// when that was over, of nodes ("" beside them) and pairs.
-	down       sets.Set[string]
-	cut        sets.Set[pair]
+	// outages are of nodes whose BIRD is dead ("" beside them) and of pairs whose packets get lost, ended is when one was over.
+	outages    map[pair]outage
 	ended      map[pair]time.Time
 	mute       map[string]time.Time // until when
 	recovering map[string]time.Time // since when
+}
+
+// Outage says what the others have of a BIRD that is gone: for how long its sessions look Established, and its routes are kept.
+type Outage struct{ Seen, Kept time.Duration }
+
+// How a BIRD may end, or the packets between two. One that is shut down withdraws its routes. Those of one that is killed are kept as
+// Calico's graceful restart says, and nobody notices before BIRD's hold time that a host is off, that BIRD hangs, or that packets get lost.
+var (
+	ShutDown = Outage{}
+	Killed   = Outage{Kept: 2 * time.Minute}
+	Silent   = Outage{Seen: 4 * time.Minute, Kept: 4 * time.Minute}
+)
+
+type outage struct {
+	Outage
+	at time.Time
 }
 
 type pair [2]string
@@ -41,7 +53,7 @@ func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
 
 func newFaults() faults {
 	return faults{
-		delays: Delays{Longest: Connect}, down: sets.New[string](), cut: sets.New[pair](),
+		delays: Delays{Longest: Connect}, outages: map[pair]outage{},
 		ended: map[pair]time.Time{}, mute: map[string]time.Time{}, recovering: map[string]time.Time{},
 	}
 }
@@ -57,31 +69,32 @@ func (m *Model) disturbed() {
 	m.latest, m.single = nil, true
 }
 
-// Stop kills calico-node on a node: its sessions are gone at once, and it reports nothing.
-func (m *Model) Stop(node string) {
-	m.down.Insert(node)
-	m.disturbed()
-}
+// Stop ends calico-node on a node: its sessions and routes are gone at once, and it reports nothing.
+func (m *Model) Stop(node string) { m.Fail(node, "", ShutDown) }
 
 // Start starts calico-node, on a new machine of that name or again.
-func (m *Model) Start(node string) {
-	m.down.Delete(node)
-	m.ended[pairOf(node, "")] = m.now
-	m.disturbed()
+func (m *Model) Start(node string) { m.over(pairOf(node, "")) }
+
+// Cut lets two nodes lose their session at once, and get no other, or get one again.
+func (m *Model) Cut(a, b string, lost bool) {
+	if p := pairOf(a, b); lost {
+		m.Fail(a, b, ShutDown)
+	} else if _, out := m.outages[p]; out {
+		m.over(p)
+	}
 }
 
-// Cut lets the packets between two nodes get lost, or pass again.
-func (m *Model) Cut(a, b string, lost bool) {
-	p := pairOf(a, b)
-	switch {
-	case lost == m.cut.Has(p):
-		return
-	case lost:
-		m.cut.Insert(p)
-	default:
-		m.cut.Delete(p)
-		m.ended[p] = m.now
+// Fail ends BIRD on a node, or with b the packets between two. What was so before stays.
+func (m *Model) Fail(a, b string, as Outage) {
+	if p := pairOf(a, b); m.outages[p].at.IsZero() {
+		m.outages[p] = outage{as, m.now}
+		m.disturbed()
 	}
+}
+
+func (m *Model) over(p pair) {
+	delete(m.outages, p)
+	m.ended[p] = m.now
 	m.disturbed()
 }
 
@@ -98,10 +111,33 @@ func (m *Model) Recover(node string) {
 	m.disturbed()
 }
 
-// broken: the nodes cannot have a session.
-func (m *Model) broken(a, b string) bool {
-	return m.down.HasAny(a, b) || m.cut.Has(pairOf(a, b))
+// lost says for a session that is up since then whether routes by it, or it, are gone.
+func (m *Model) lost(a, b string, since time.Time) (routes, session bool) {
+	if len(m.outages) == 0 {
+		return false, false
+	}
+	for _, p := range []pair{pairOf(a, ""), pairOf(b, ""), pairOf(a, b)} {
+		if o, out := m.outages[p]; out {
+			routes = routes || since.After(o.at) || !m.now.Before(o.at.Add(o.Kept))
+			session = session || since.After(o.at) || !m.now.Before(o.at.Add(o.Seen))
+		}
+	}
+	return routes, session
 }
+
+// back is how far back changes of sessions count: those that may be on their way up, also when an outage began of which routes are left.
+func (m *Model) back() time.Time {
+	at := m.now
+	for _, o := range m.outages {
+		if o.at.Before(at) && m.now.Before(o.at.Add(o.Kept)) {
+			at = o.at
+		}
+	}
+	return at.Add(-m.delays.Longest)
+}
+
+// running: BIRD runs on the node.
+func (m *Model) running(node string) bool { return m.outages[pairOf(node, "")].at.IsZero() }
 
 // mended is when they could again, zero when they always could.
 func (m *Model) mended(a, b string) (last time.Time) {
@@ -142,6 +178,10 @@ func (m *Model) next(visit func(time.Time) bool) {
 			visit(at)
 		}
 	}
+	for _, o := range m.outages {
+		visit(o.at.Add(o.Seen))
+		visit(o.at.Add(o.Kept))
+	}
 	for _, until := range m.mute {
 		visit(until)
 	}
@@ -154,8 +194,8 @@ func (m *Model) next(visit func(time.Time) bool) {
 func (m *Model) found(n plan.Node) {
 	switch {
 	case !n.Ready:
-		m.down.Insert(n.Name)
-	case m.down.Has(n.Name):
+		m.outages[pairOf(n.Name, "")] = outage{at: m.now}
+	case !m.running(n.Name):
 		m.Start(n.Name)
 	}
 }

@@ -49,6 +49,33 @@ func TestFaults(t *testing.T) {
 			require.True(t, apart(m, 0)[0])
 			m.Start("n1")
 		}, []time.Duration{0, up - moment, up}, []bool{true, true, false}},
+		"BIRD of the reflector is killed: its routes are kept for 120 s": {func(m *simulate.Model) {
+			m.Fail("n1", "", simulate.Killed)
+			require.False(t, m.Connected("n1", "n2"))
+			require.False(t, m.Report("n2", false).Sessions[0].Established)
+		}, []time.Duration{0, 2*time.Minute - moment, 2 * time.Minute}, []bool{false, false, true}},
+		"its host is switched off: nobody sees that for the hold time": {func(m *simulate.Model) {
+			m.Fail("n1", "", simulate.Silent)
+			m.Advance(4*time.Minute - moment)
+			require.True(t, m.Connected("n1", "n2"))
+			require.True(t, m.Report("n2", false).Sessions[0].Established)
+			require.Empty(t, m.Unreached(allNodes))
+		}, []time.Duration{moment}, []bool{true}},
+		"what it was told before it went is forgotten with the session": {func(m *simulate.Model) {
+			m.Fail("n1", "", simulate.Silent)
+			apply(t, m, plan.DeletePeer{Name: "clients"})
+			m.Advance(time.Minute)
+			apply(t, m, clients)
+		}, []time.Duration{time.Minute}, []bool{true}},
+		"a client that comes to one that is silent learns nothing": {func(m *simulate.Model) {
+			m.Stop("n2")
+			m.Advance(time.Minute)
+			m.Fail("n1", "", simulate.Silent)
+			m.Start("n2")
+		}, []time.Duration{time.Minute}, []bool{true}},
+		"packets between two get lost, and nobody sees that": {func(m *simulate.Model) {
+			m.Fail("n1", "n2", simulate.Silent)
+		}, []time.Duration{0, 4*time.Minute - moment, 4 * time.Minute}, []bool{false, false, true}},
 		"a dead client is not missed":       {func(m *simulate.Model) { m.Stop("n2") }, []time.Duration{0}, []bool{false}},
 		"packets to the reflector get lost": {func(m *simulate.Model) { m.Cut("n1", "n2", true) }, []time.Duration{0, time.Hour}, []bool{true, true}},
 		"packets to another get lost":       {func(m *simulate.Model) { m.Cut("n1", "n4", true) }, []time.Duration{0}, []bool{false}},

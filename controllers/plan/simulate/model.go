@@ -177,7 +177,7 @@ func (m *Model) Join(n plan.Node) {
 func (m *Model) Leave(name string) {
 	m.nodes = slices.DeleteFunc(m.nodes, func(n plan.Node) bool { return n.Name == name })
 	delete(m.watches, name)
-	m.down.Delete(name)
+	delete(m.outages, pairOf(name, ""))
 	m.sort()
 	m.changed()
 }

@@ -14,6 +14,8 @@ type session struct {
 	sides
 	// since is when it came up, or will.
 	since time.Time
+	// dropped: an outage has taken the routes by it; gone: it does not look Established either.
+	dropped, gone bool
 }
 
 // current is the index of the version that a node has taken over, or with "" all that take it over at once.
@@ -39,7 +41,7 @@ func (v *version) takenBy(node string) time.Time {
 func (m *Model) session(a, b string, back time.Time) (session, bool) {
 	i, j := m.current(a), m.current(b)
 	is, ok := m.sides(a, b, i, j)
-	if !ok || m.broken(a, b) {
+	if !ok {
 		return session{}, false
 	}
 	began := m.mended(a, b)
@@ -57,10 +59,12 @@ func (m *Model) session(a, b string, back time.Time) (session, bool) {
 			break
 		}
 	}
-	if began.IsZero() {
-		return session{is, m.versions[0].from}, true
+	out := session{sides: is, since: m.versions[0].from}
+	if !began.IsZero() {
+		out.since = began.Add(m.connect(a, b, began))
 	}
-	return session{is, began.Add(m.connect(a, b, began))}, true
+	out.dropped, out.gone = m.lost(a, b, out.since)
+	return out, true
 }
 
 // sides are those of a session between nodes of which one has the i-th version, and the other the j-th.
@@ -70,12 +74,13 @@ func (m *Model) sides(a, b string, i, j int) (sides, bool) {
 	return sides{mine: mine, yours: yours}, here && there && mine.Fits(yours)
 }
 
-// up: the node is there, and its BIRD runs. One that has just come counts once it has
+// up: the node is there, and its BIRD runs, or others keep its routes. One that has just come counts once it has
 // configured something, unless each node is looked at by itself.
 func (m *Model) up(node string) bool {
 	i, there := m.index[node]
 	_, configured := m.versions[m.current(node)].nodes[node]
-	return there && !m.down.Has(node) && (configured || m.single && m.nodes[i].SpeaksBGP())
+	o, out := m.outages[pairOf(node, "")]
+	return there && (!out || m.now.Before(o.at.Add(o.Kept))) && (configured || m.single && m.nodes[i].SpeaksBGP())
 }
 
 // clusterID is that which a node has configured.
@@ -92,7 +97,7 @@ func (m *Model) Observe() plan.Cluster {
 	out := m.given
 	out.Nodes, out.BGP, out.Peers, out.Statuses = m.Nodes(), m.bgp, m.sortedPeers(), map[string]plan.Status{}
 	for name, w := range m.watches {
-		if m.up(name) {
+		if m.up(name) && m.running(name) {
 			st := m.status(w)
 			out.Statuses[name] = st
 			if slices.ContainsFunc(st.Sessions, func(s plan.Session) bool { return s.Established }) {
@@ -155,7 +160,7 @@ func (m *Model) reported(node string) []reported {
 	v := &m.versions[m.current(node)]
 	cache, back := v.reports, time.Time{}
 	if m.single {
-		cache, back = m.moment().reports, m.now.Add(-m.delays.Longest)
+		cache, back = m.moment().reports, m.back()
 	}
 	if cached, ok := cache[node]; ok {
 		return cached
@@ -172,6 +177,7 @@ func (m *Model) reported(node string) []reported {
 			r.kind = plan.SessionMesh
 		}
 		found, mutual := m.session(node, n.Name, back)
+		mutual = mutual && !found.gone
 		r.mutual, r.since = mutual, found.since
 		for _, address := range plan.Common(self, n) {
 			r.peer = address
@@ -222,7 +228,7 @@ func (m *Model) moment() *moment {
 	}
 	last := m.current("")
 	// A session is up if nothing has changed about it since it had the time to come up.
-	first, back := last, m.now.Add(-m.delays.Longest)
+	first, back := last, m.back()
 	for first > 0 && m.versions[first].from.After(back) {
 		first--
 	}
@@ -247,7 +253,7 @@ func (m *Model) moment() *moment {
 		m.clusterID,
 		func(a, b string) (sides, bool) {
 			s, ok := m.session(a, b, back)
-			return m.spoiled(a, b, s), ok && !changes(s.since)
+			return m.spoiled(a, b, s), ok && !s.dropped && !changes(s.since)
 		},
 	)
 	m.latest = out
@@ -255,7 +261,10 @@ func (m *Model) moment() *moment {
 }
 
 // Connected reports whether two nodes have a session that is Established.
-func (m *Model) Connected(a, b string) bool { return m.moment().Connected(a, b) }
+func (m *Model) Connected(a, b string) bool {
+	_, gone := m.lost(a, b, time.Time{})
+	return !gone && m.moment().Connected(a, b)
+}
 
 // kind is what the sessions of a node depend on, in those versions.
 func (m *Model) kind(name string, first, last int) string {
