@@ -152,8 +152,15 @@ func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
 		seen, r.Serving = v.report(n.Name), named(serving, n)
 	}
 	peers := v.dependantsOf(n.Name)
-	if !v.arranged() {
+	switch {
+	case !v.arranged():
 		peers = slices.Concat(peers, v.members(filter(others(v.current, n), usable)))
+	case v.complete() && slices.ContainsFunc(v.peers, func(p plan.Peer) bool { _, there := v.peer(p.Name); return !there }):
+		// What a BGPPeer gave that is gone is missed, not given up.
+		class := v.goal().ClassOf(n.Name)
+		peers = filter(v.dependantsOf(""), func(m *member) bool {
+			return m.Name != n.Name && (slices.Contains(peers, m) || v.goal().Linked(class, v.goal().ClassOf(m.Name)))
+		})
 	}
 	for _, p := range peers {
 		missing := r.Expected - r.Established

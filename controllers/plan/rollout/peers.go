@@ -128,9 +128,23 @@ func (v *view) underMesh(change *Step) *Step {
 		return do("RestoreMesh", change.Reason+": the mesh takes over while sessions restart", plan.RestoreMesh{})
 	}
 	if g := v.meshGate(); !g.open() {
-		return g.step("AwaitMesh", change.Reason+": the mesh must carry everything before sessions restart")
+		return v.orderMeanwhile(g.step("AwaitMesh", change.Reason+": the mesh must carry everything before sessions restart"))
 	}
 	return change
+}
+
+// orderMeanwhile adds to a wait what the pool lacks: machines take longer than sessions, and a dead reflector is not to wait for these.
+func (v *view) orderMeanwhile(s *Step) *Step {
+	if !v.d.Dedicated || v.Pool == nil {
+		return s
+	}
+	want := v.pool
+	want.Retire, want.Replace = nil, v.failed()
+	if lacks := v.poolLacks(want.Replace); lacks != "" {
+		s.Reason += "; meanwhile: " + lacks
+		s.Actions = append(s.Actions, plan.EnsurePool{Want: want})
+	}
+	return s
 }
 
 // hasPeers reports whether a BGPPeer of ours exists.

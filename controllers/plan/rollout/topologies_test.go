@@ -407,3 +407,54 @@ func TestASubstituteHasTheClusterIDOfItsSlot(t *testing.T) {
 		w.arrived(t)
 	}
 }
+
+// The BGPPeer of a rack is deleted, and a refusal keeps it away: the sessions that its reflectors had are still expected.
+func TestWhatADeletedBGPPeerGaveIsMissed(t *testing.T) {
+	t.Parallel()
+	for kind, name := range map[v1alpha1.TopologyType]string{
+		v1alpha1.TopologyHierarchy: topology.PeerRack + ".zone-1", v1alpha1.TopologyMultiCluster: topology.PeerMulti + ".zone-1",
+		v1alpha1.TopologyQuorum: topology.PeerQuorum, v1alpha1.TopologySingle: topology.PeerClients,
+	} {
+		w := arrangedAs(t, newWorld(5, 12, 3), kind, 2, 3)
+		before := w.next(w.observe())
+		require.Contains(t, w.peers, name)
+		delete(w.peers, name)
+		w.refuse()
+		w.changed()
+		w.runUnchecked(60)
+		lacking := 0
+		for i, r := range w.next(w.observe()).Reflectors {
+			require.Equal(t, before.Reflectors[i].Expected, r.Expected, "%s: %s", kind, r.Node)
+			lacking += r.Lacking
+		}
+		require.Positive(t, lacking, kind)
+	}
+}
+
+// While BGPPeers wait for a mesh that lacks a session, the worker of a reflector that is dead is replaced.
+func TestADeadReflectorIsReplacedWhileBGPPeersWaitForTheMesh(t *testing.T) {
+	t.Parallel()
+	w := arrangedAs(t, newWorld(1, 12, 3), v1alpha1.TopologyHierarchy, 2, 15)
+	disturbances["mesh switched on"](w, 0)
+	for _, p := range topology.Single(label, topology.Session{}) {
+		p.Written = w.now.Add(-time.Hour)
+		w.peers[p.Name] = p
+	}
+	w.model.Cut("client-01", "client-02", true)
+	dead := w.reflectors()[0]
+	w.setAlive(false, dead)
+	i := slices.IndexFunc(w.pool.Workers, func(x rollout.Worker) bool { return x.Node == dead.Name })
+	w.pool.Workers[i].Failed = true
+	w.changed()
+	w.asleep = w.now.Add(time.Minute) // until the sessions are up that come of it
+	w.runUnchecked(600)
+	s := w.next(w.observe())
+	require.Equal(t, "AwaitMesh", s.Name, w.story())
+	require.Contains(t, s.WaitingFor[0], "client-01 ↔ client-02", "%v", s.WaitingFor)
+	require.Nil(t, w.nodes[dead.Name], w.story())
+	require.Len(t, w.pool.Workers, 9)
+	require.False(t, does(s, plan.EnsurePool{}), "it is asked for once")
+	w.model.Cut("client-01", "client-02", false)
+	w.runUnchecked(900)
+	w.arrived(t)
+}
