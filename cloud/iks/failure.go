@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -89,6 +90,8 @@ type errorBody struct {
 	Description  string `json:"description"`
 	ErrorCode    string `json:"errorCode"`
 	ErrorMessage string `json:"errorMessage"`
+	// RecoveryCLI is IBM's own remedy.
+	RecoveryCLI string `json:"recoveryCLI"`
 }
 
 // known reports whether the service itself spoke, not some proxy.
@@ -102,7 +105,29 @@ func (w errorBody) text() string {
 	if w.IncidentID != "" {
 		text += ", incident " + w.IncidentID
 	}
+	if w.RecoveryCLI != "" {
+		text += "; IBM Cloud says what to do: " + w.RecoveryCLI
+	}
 	return text
+}
+
+// Words of refusals that are not about rrpool's own credentials: the cluster orders its workers with an API key, or
+// infrastructure credentials, that its owner has set, and its volumes' keys are read by a policy between two services.
+var (
+	infrastructureWords = regexp.MustCompile(`(?i)infrastructure\b.*\b(credential|permission)|token exchange|unable to connect to your softlayer|must be ordered with permission`)
+	keyServiceWords     = regexp.MustCompile(`(?i)\b(kms|key protect|hyper protect|root key)\b`)
+)
+
+// othersCredentials says what to do where a refusal is not about rrpool's credentials, "" where it is.
+func (s *session) othersCredentials(w errorBody) string {
+	switch {
+	case w.Code == "E09c0" || keyServiceWords.MatchString(w.Description):
+		return " (not rrpool's key: let Kubernetes Service read the root key, by an IAM authorization policy from it to the key's service: ibmcloud iam authorization-policy-create)"
+	case w.Code == "E0057" || w.Code == "NHC009" || infrastructureWords.MatchString(w.Description):
+		return " (not rrpool's key: the one that the cluster orders workers with, of its region and resource group, is gone or has too few permissions: " +
+			"its owner sets another with ibmcloud ks api-key reset --region " + cmp.Or(s.cfg.Region, "REGION") + "; on classic see ibmcloud ks credential get as well)"
+	}
+	return ""
 }
 
 // unanswered is the error of a request that got no answer.
@@ -135,8 +160,14 @@ func (s *session) refused(op string, resp *http.Response, body []byte) error {
 		e.Kind = cloud.RateLimited
 		e.Message += justWait
 		e.RetryAfter = cmp.Or(e.RetryAfter, rateLimitPause)
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || strings.Contains(strings.ToLower(w.Description), groupWords):
+	case s.othersCredentials(w) != "" && status < 500:
+		e.Kind, e.Code, e.RetryAfter = cloud.Unauthorized, w.Code, max(e.RetryAfter, deniedPause)
+		e.Message += s.othersCredentials(w)
+	case w.known() && (status == http.StatusUnauthorized || status == http.StatusForbidden) || strings.Contains(strings.ToLower(w.Description), groupWords):
 		s.denied(e)
+		if status == http.StatusForbidden && !s.cfg.Private {
+			e.Message += "; or a context-based restriction lets in no public request: spec.provider.iks.endpoint: Private"
+		}
 	case !w.known():
 		// Not a word of the service about the request: nothing is proven by it.
 		e.Message += lookAround

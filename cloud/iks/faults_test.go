@@ -166,6 +166,36 @@ func TestTokens(t *testing.T) {
 			require.Equal(t, [3]int{0, 0, 1}, [3]int{reads, changes, tokens}, "nothing is asked without a token")
 		}
 	})
+	t.Run("a refusal that is not about this key", func(t *testing.T) {
+		const own, reset, policy = "the API key must be valid", "ibmcloud ks api-key reset --region", "ibmcloud iam authorization-policy-create"
+		for body, c := range map[string]struct {
+			status int
+			kind   cloud.Kind
+			says   []string
+			not    string
+		}{
+			`{"code":"E0057","description":"The infrastructure credentials could not be found."}`:                                {401, cloud.Unauthorized, []string{reset}, own},
+			`{"code":"E0000","description":"The infrastructure authentication credentials are not authorized for the request."}`: {403, cloud.Unauthorized, []string{reset}, own},
+			`{"code":"E0000","description":"Review the 'vpc' infrastructure user permissions."}`:                                 {400, cloud.Unauthorized, []string{reset}, own},
+			`{"code":"E0000","description":"The IAM token exchange request failed with the message: gone"}`:                      {403, cloud.Unauthorized, []string{reset}, own},
+			`{"code":"NHC009","description":"x"}`:                                                              {403, cloud.Unauthorized, []string{reset}, own},
+			`{"code":"E09c0","description":"x"}`:                                                               {403, cloud.Unauthorized, []string{policy}, own},
+			`{"code":"E0000","description":"no policy for the KMS instance"}`:                                  {403, cloud.Unauthorized, []string{policy}, own},
+			`{"code":"E0003","description":"no permission","recoveryCLI":"ask by 'ibmcloud ks api-key info'"}`: {403, cloud.Unauthorized, []string{own, "ibmcloud ks api-key info", "endpoint: Private"}, reset},
+			`{"code":"E0058","description":"expired"}`:                                                         {401, cloud.Unauthorized, []string{own}, "endpoint: Private"},
+			`<html>a proxy's page</html>`:                                                                      {403, cloud.Unavailable, []string{"any proxy in between"}, own},
+			``:                                                                                                 {401, cloud.Unavailable, []string{"any proxy in between"}, own},
+			`{"code":"E0000","description":"The infrastructure account has no permission now"}`: {503, cloud.Unavailable, []string{"the service's own trouble"}, reset},
+		} {
+			w := newWorld(t, iksserver.VPC)
+			w.Server.Inject(iksserver.Fault{Path: "^/v2/", Status: c.status, Body: body})
+			err := unseen(t, w.provider(t, nil), c.kind)
+			for _, word := range c.says {
+				require.ErrorContains(t, err, word, body)
+			}
+			require.NotContains(t, err.Error(), c.not, body)
+		}
+	})
 	t.Run("an empty API key", func(t *testing.T) {
 		w := newWorld(t, iksserver.VPC)
 		_ = unseen(t, w.provider(t, func(c *iks.Config) { c.APIKey = " \n" }), cloud.Unauthorized)
