@@ -126,7 +126,7 @@ func calicoNode(f facts) *Result {
 	switch {
 	case len(f.calicoNodes) > 1:
 		return warn("%s, and %s say that they are calico-node", is, iostreams.Number(len(f.calicoNodes), "DaemonSet")).also(f.calicoNodes...).
-			do("where Calico's operator is taking over, wait; else see whose the others are: rrpool believes the one that has most nodes")
+			do("where Calico's operator is taking over, wait; else see whose the others are: this goes by %s/%s, and a DaemonSet outside of the host's network, or of Calico's namespaces, comes last", d.Namespace, d.Name)
 	case want > 0 && ready >= want && len(without) == 0:
 		return fine("%s", is)
 	case want > 0 && ready == 0:

@@ -202,7 +202,19 @@ func (g *gatherer) gatherCalico(ctx context.Context) {
 	}
 }
 
-// daemonSets are those of calico-node: the one for the most nodes, and all. Where not all namespaces may be looked at, those are where it mostly is.
+// likelier puts the DaemonSet first that is calico-node by more than its label, which any tenant's may have: it is in the host's
+// network, runs somewhere, is in a namespace of Calico's, and is for the most nodes.
+func likelier(a, b *appsv1.DaemonSet) int {
+	is := func(what func(*appsv1.DaemonSet) bool) int { return plan.TrueFirst(what(a), what(b)) }
+	return cmp.Or(
+		is(func(d *appsv1.DaemonSet) bool { return d.Spec.Template.Spec.HostNetwork }),
+		is(func(d *appsv1.DaemonSet) bool { return d.Status.DesiredNumberScheduled > 0 }),
+		is(func(d *appsv1.DaemonSet) bool { return slices.Contains(calicoNamespaces, d.Namespace) }),
+		cmp.Compare(b.Status.DesiredNumberScheduled, a.Status.DesiredNumberScheduled),
+	)
+}
+
+// daemonSets are those of calico-node: the likeliest one, and all. Where not all namespaces may be looked at, those are where it mostly is.
 func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*appsv1.DaemonSet]) {
 	all := &appsv1.DaemonSetList{}
 	answer := found(g, all, g.List(ctx, all), "list")
@@ -221,7 +233,7 @@ func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*a
 			continue
 		}
 		names = append(names, d.Namespace+"/"+d.Name)
-		if !main.found || d.Status.DesiredNumberScheduled > main.value.Status.DesiredNumberScheduled {
+		if !main.found || likelier(d, main.value) < 0 {
 			main = seen[*appsv1.DaemonSet]{value: d, found: true}
 		}
 	}
