@@ -39,7 +39,17 @@ var shapes = []pattern{
 	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]*[^/\s"'<>\d][^\s"'<>]*@`), "${1}" + gone + "@"}, // and slashes: what begins as a port does is none
 	{regexp.MustCompile(`(?i)\b(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}`), "${1} " + gone},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(\.[A-Za-z0-9_-]*)?`), gone},
+	{regexp.MustCompile(`(://)[^/\s:@"'<>\[\]]+@`), "${1}" + gone + "@"}, // a token in the place of a user
+	{regexp.MustCompile(`(?i)((?:^|[\s"'\[,])--?[\w-]*(?:` + secretive + `)\\*["']?[ \t,]+\\*["']?)[^\s"'\\,\]-][^\s"'\\,\]]*`), "${1}" + gone},
+	{regexp.MustCompile(`((?:^|[\s"'])(?:-u|--user)\\*["']?[ \t=,]*\\*["']?[^\s:"'\\/]+:)[^\s"'\\,\]]+`), "${1}" + gone},
+	{regexp.MustCompile(`(hooks\.slack\.com/\w+/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/)[^\s"'<>]+`), "${1}" + gone},
+	{regexp.MustCompile(`(?i)((?:\bsig|signature|accountkey|sharedaccesskey)=)[^&\s"';,]+`), "${1}" + gone},
+	{regexp.MustCompile(`\bA[KS]IA[A-Z0-9]{16}\b`), gone},
+	{regexp.MustCompile(`(?i)\b(cookie\\*["']?\s*[:=]\s*\[?\\*["']?)[^\n"'\]]+`), "${1}" + gone},
 }
+
+// secretFlag matches flags whose value, the next argument, is a secret.
+var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(` + secretive + `|pass|pwd)$`)
 
 // named are secrets by the name before them, in texts. In YAML the same would be the
 // structure of objects, whose fields are looked at one by one.
@@ -131,6 +141,11 @@ func (r *redactor) value(name string, value any) any {
 		return value
 	case []any:
 		for i, inner := range value {
+			argument, _ := inner.(string)
+			if flag, _ := value[max(0, i-1)].(string); i > 0 && argument != "" && argument[0] != '-' && secretFlag.MatchString(flag) {
+				value[i] = gone
+				continue
+			}
 			value[i] = r.value(name, inner)
 		}
 		return value

@@ -221,6 +221,15 @@ func TestWhatLooksLikeASecretGoes(t *testing.T) {
 		"pass":                        {"user=me pass=hunter2 next", "user=me pass=[redacted] next"},
 		"DB_PASS and pwd":             {"DB_PASS=hunter2; pwd: 'a b'", "DB_PASS=[redacted]; pwd: [redacted]"},
 		"what only begins like that":  {"passive: true, bypass: 1, author=me, 3 tests pass", "passive: true, bypass: 1, author=me, 3 tests pass"},
+		"a token as a URL's user":     {"get http://TOKEN@host/x", "get http://[redacted]@host/x"},
+		"a flag's argument":           {`run --api-key x1 --db-password 'y2' --token-file /kept -v`, `run --api-key [redacted] --db-password '[redacted]' --token-file /kept -v`},
+		"arguments as JSON":           {`["--api-key","x1","--token","-v"]`, `["--api-key","[redacted]","--token","-v"]`},
+		"curl -u":                     {"curl -u me:hunter2 https://h; curl --user=me:a,b", "curl -u me:[redacted] https://h; curl --user=me:[redacted],b"},
+		"webhooks":                    {"https://hooks.slack.com/services/T0/B0/xyz https://discord.com/api/webhooks/1/ab", "https://hooks.slack.com/services/[redacted] https://discord.com/api/webhooks/[redacted]"},
+		"signed URLs":                 {"https://h/x?sv=1&sig=a%2Bb&se=2 https://h?X-Amz-Signature=abc", "https://h/x?sv=1&sig=[redacted]&se=2 https://h?X-Amz-Signature=[redacted]"},
+		"an account's key":            {"AccountName=a;AccountKey=Zm9v==;End=1", "AccountName=a;AccountKey=[redacted];End=1"},
+		"a key of AWS":                {"id AKIAIOSFODNN7EXAMPLE.", "id [redacted]."},
+		"cookies":                     {"Cookie: a=b; c=d\nset-cookie: [\"x=y\"]", "Cookie: [redacted]\nset-cookie: [\"[redacted]\"]"},
 		"a private key":               {"a\n-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\nb", "a\n[redacted]\nb"},
 		"a private key that is cut":   {"a\n-----BEGIN PRIVATE KEY-----\nMHc", "a\n[redacted]"},
 		"a name of a worker stays":    {"kube-c0ffee0000000000000000-mycluster-default-000001f2", "kube-c0ffee0000000000000000-mycluster-default-000001f2"},
@@ -261,7 +270,7 @@ func TestFieldsOfObjects(t *testing.T) {
 		"spec": map[string]any{
 			"password": "p", "auth": "a", "pass": "p", "passive": "kept", ".dockerconfigjson": "d", "apiKey": "k", "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
 			"env":  []any{map[string]any{"name": "DB_PASSWORD", "value": "p"}, map[string]any{"name": "KEPT", "value": "kept"}},
-			"args": []any{"--token=t", "--kept=1"}, "tokens": []any{"a", "b"}, "seconds": int64(3),
+			"args": []any{"--token=t", "--kept=1"}, "command": []any{"--api-key", "x", "--token", "--kept", "--token-file", "kept"}, "tokens": []any{"a", "b"}, "seconds": int64(3),
 		},
 	})
 	require.Equal(t, map[string]any{
@@ -269,7 +278,7 @@ func TestFieldsOfObjects(t *testing.T) {
 		"spec": map[string]any{
 			"password": gone, "auth": gone, "pass": gone, "passive": "kept", ".dockerconfigjson": gone, "apiKey": gone, "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
 			"env":  []any{map[string]any{"name": "DB_PASSWORD", "value": gone}, map[string]any{"name": "KEPT", "value": "kept"}},
-			"args": []any{"--token=" + gone, "--kept=1"}, "tokens": []any{gone, gone}, "seconds": int64(3),
+			"args": []any{"--token=" + gone, "--kept=1"}, "command": []any{"--api-key", gone, "--token", "--kept", "--token-file", "kept"}, "tokens": []any{gone, gone}, "seconds": int64(3),
 		},
 	}, got)
 }
