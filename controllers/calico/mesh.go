@@ -76,8 +76,9 @@ func (s *store) saved(o *apiv3.BGPConfiguration) (before *savedMesh, unread stri
 
 // configOf maps the default BGPConfiguration. The caller holds the lock.
 func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
+	services, _ := servicesOf(o.Spec) // they only count as prefixes here
 	out := plan.BGPConfig{
-		Exists: true, Mesh: meshIn(o.Spec).plan(), ASN: uint32(ptr.Deref(o.Spec.ASNumber, defaultASN)), Services: servicesOf(o.Spec),
+		Exists: true, Mesh: meshIn(o.Spec).plan(), ASN: uint32(ptr.Deref(o.Spec.ASNumber, defaultASN)), Services: services,
 		Restored: timeOf(o.Annotations[restoredAnnotation]),
 	}
 	before, unread := s.saved(o)
@@ -88,10 +89,26 @@ func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 	return out
 }
 
-func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix) {
+// ownRange reads a range of this cluster as Calico does, which takes IPv4 in the form of IPv6 for IPv4.
+func ownRange(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, fmt.Errorf("%q is no CIDR such as 10.96.0.0/12", plan.Plain(text, longestID))
+	case p.Addr().Is4In6() && p.Bits() < 96:
+		return netip.Prefix{}, fmt.Errorf("%q is neither a range of IPv4 nor of IPv6", text)
+	case p.Addr().Is4In6():
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), nil
+}
+
+// servicesOf are the ranges of services, and those that cannot be read.
+func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix, unread error) {
 	add := func(cidr string) {
-		if p, err := netip.ParsePrefix(cidr); err == nil {
-			out = append(out, p.Masked())
+		p, err := ownRange(cidr)
+		if unread = errors.Join(unread, err); err == nil {
+			out = append(out, p)
 		}
 	}
 	for _, r := range spec.ServiceClusterIPs {
@@ -103,7 +120,7 @@ func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix) {
 	for _, r := range spec.ServiceLoadBalancerIPs {
 		add(r.CIDR)
 	}
-	return out
+	return out, unread
 }
 
 // keep renders what a DisableMesh wants to be kept. Where have or before says the same, it is kept in those words.

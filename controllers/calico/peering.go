@@ -65,11 +65,12 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 		if err := a.parse(raw, o); err != nil {
 			return err
 		}
-		cidr, err := netip.ParsePrefix(o.Spec.CIDR)
+		cidr, err := ownRange(o.Spec.CIDR)
 		if err != nil {
-			return fmt.Errorf("reading the CIDR of IPPool %q: %w", o.Name, err)
+			out.Unread = fmt.Sprintf("IPPool %s: %v", o.Name, err)
+			return nil
 		}
-		pool := peering.IPPool{Name: o.Name, CIDR: cidr.Masked(), Peering: peeringOf(o), ForPods: forPods(o.Spec), Announced: announces(o.Spec)}
+		pool := peering.IPPool{Name: o.Name, CIDR: cidr, Peering: peeringOf(o), ForPods: forPods(o.Spec), Announced: announces(o.Spec)}
 		o.Spec.AllowedUses, o.Spec.AssignmentMode = nil, nil // filled in by some CRDs and clients; no address is taken anyway
 		pool.Edited = pool.Peering != "" && !reflect.DeepEqual(o.Spec, poolSpec(pool.CIDR))
 		out.Pools = append(out.Pools, pool)
@@ -88,7 +89,11 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 		return out, err
 	}
 	ours := func(c netip.Prefix) bool { return slices.Contains(noted, c) }
-	out.Services, out.OtherServices = there, slices.DeleteFunc(servicesOf(a.store.config.Spec), ours)
+	services, err := servicesOf(a.store.config.Spec)
+	if err != nil {
+		out.Unread = fmt.Sprintf("the services of BGPConfiguration %s: %v", defaultConfig, err)
+	}
+	out.Services, out.OtherServices = there, slices.DeleteFunc(services, ours)
 	out.OtherClusterIPs = slices.DeleteFunc(clusterIPs(a.store.config.Spec), ours)
 	return out, nil
 }
@@ -98,7 +103,8 @@ func announces(spec apiv3.IPPoolSpec) bool { return forPods(spec) && !spec.Disab
 
 // clusterIPs are the ranges of cluster IPs among those of services.
 func clusterIPs(spec apiv3.BGPConfigurationSpec) []netip.Prefix {
-	return servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: spec.ServiceClusterIPs})
+	out, _ := servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: spec.ServiceClusterIPs}) // ObservePeering says what cannot be read
+	return out
 }
 
 // list reads all custom resources of a kind, none where the API does not have it.

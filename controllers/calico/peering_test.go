@@ -331,6 +331,24 @@ func TestServicesAreAnnouncedBesideThoseOfOthersAndGivenBackExactly(t *testing.T
 	}
 }
 
+// IPv4 in the form of IPv6 is IPv4 to Calico, so it overlaps with that; what cannot be read leaves unknown what overlaps, and is named.
+func TestRangesOfThisClusterAreReadAsCalicoReadsThem(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.96.0.0/12": "10.96.0.0/12", "10.96.1.7/16": "10.96.0.0/16", "fd00::1/64": "fd00::/64", "::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.1.2.3/128": "10.1.2.3/32",
+		"::ffff:0.0.0.0/80": "", "10.96.0.0": "", "": "", "10.96.0.0/33": "", "all": "",
+	} {
+		got, err := ownRange(text)
+		if require.Equal(t, want == "", err != nil, "%s: %v", text, err); want != "" {
+			require.Equal(t, want, got.String(), text)
+		}
+	}
+	seen, err := servicesOf(apiv3.BGPConfigurationSpec{
+		ServiceClusterIPs: []apiv3.ServiceClusterIPBlock{{CIDR: "::ffff:10.96.0.0/108"}}, ServiceExternalIPs: []apiv3.ServiceExternalIPBlock{{CIDR: "all"}},
+	})
+	require.Equal(t, cidrs("10.96.0.0/12"), seen)
+	require.EqualError(t, err, `"all" is no CIDR such as 10.96.0.0/12`)
+}
+
 func TestABrokenNoteOfWhatIsAnnouncedIsNamed(t *testing.T) {
 	b := newBench(t)
 	b.giveConfig(func(o *apiv3.BGPConfiguration) { o.Annotations = map[string]string{servicesAnnotation: "10.96.0.0/16"} })

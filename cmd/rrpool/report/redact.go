@@ -21,7 +21,7 @@ type redactor struct{ values []string }
 const secretive = `password|passwd|passphrase|secret|token|api[-_ ]?key|access[-_]?key|private[-_]?key|dockerconfigjson|dockercfg|encryption[-_]?key|credential|client-key-data|client-certificate-data`
 
 // secretName matches names of fields and variables whose value is a secret.
-var secretName = regexp.MustCompile(`(?i)(` + secretive + `|authorization|^auth$|(^|[-_])(pass|pwd)$)`)
+var secretName = regexp.MustCompile(`(?i)(` + secretive + `|authorization|^auth$|(^|[-_.])(pass|pwd)$)|(?-i:[a-z0-9](Pass|Pwd)$)`)
 
 // reference matches names that only say where a secret is.
 var reference = regexp.MustCompile(`(?i)(ref|name|file|path|namespace|mount)$`)
@@ -56,8 +56,8 @@ var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(` + secretive + `|pass|pwd)$
 var named = []pattern{
 	{regexp.MustCompile(`(?i)(authorization\\*["']?\s*[:=]\s*\[?\s*\\*["']?)((bearer|basic|token)\s+)?[^\s"'\\,\]]+`), "${1}" + gone},
 	{regexp.MustCompile(`(?i)(password\s+)"[^"\n]*"`), `${1}"` + gone + `"`},
-	// of Docker's registries, and short names, which are parts of other words
-	{regexp.MustCompile(`(?i)((?:\b|_)(?:auth|pass|pwd)\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
+	// of Docker's registries, and short names, which are parts of other words: they begin a word, or end one such as dbPass
+	{regexp.MustCompile(`((?:(?i:\b|_)(?i:auth|pass|pwd)|[a-z0-9](?:Pass|Pwd))\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
 	{regexp.MustCompile(`(?i)((?:` + secretive + `)[\w.-]*?\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
 }
 

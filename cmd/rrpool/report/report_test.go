@@ -220,6 +220,12 @@ func TestWhatLooksLikeASecretGoes(t *testing.T) {
 		"a Secret of Docker's":        {".dockerconfigjson: eyJhIjoxfQ==", ".dockerconfigjson: [redacted]"},
 		"pass":                        {"user=me pass=hunter2 next", "user=me pass=[redacted] next"},
 		"DB_PASS and pwd":             {"DB_PASS=hunter2; pwd: 'a b'", "DB_PASS=[redacted]; pwd: [redacted]"},
+		"dbPass":                      {`{"dbPass":"hunter2","a":1}`, `{"dbPass":[redacted],"a":1}`},
+		"mysqlPwd":                    {"mysqlPwd=hunter2 next", "mysqlPwd=[redacted] next"},
+		"DB_PASSWD":                   {"DB_PASSWD=hunter2 next", "DB_PASSWD=[redacted] next"},
+		"apiToken":                    {"apiToken: hunter2", "apiToken: [redacted]"},
+		"x-api-key":                   {"X-Api-Key: hunter2", "X-Api-Key: [redacted]"},
+		"what only ends like that":    {"compass=north, bypass: 1, encompass: 2, COMPASS=3", "compass=north, bypass: 1, encompass: 2, COMPASS=3"},
 		"what only begins like that":  {"passive: true, bypass: 1, author=me, 3 tests pass", "passive: true, bypass: 1, author=me, 3 tests pass"},
 		"a token as a URL's user":     {"get http://TOKEN@host/x", "get http://[redacted]@host/x"},
 		"a flag's argument":           {`run --api-key x1 --db-password 'y2' --token-file /kept -v`, `run --api-key [redacted] --db-password '[redacted]' --token-file /kept -v`},
@@ -268,7 +274,7 @@ func TestFieldsOfObjects(t *testing.T) {
 	got := (&redactor{}).object(map[string]any{
 		"metadata": map[string]any{"name": "x", "managedFields": []any{"y"}, "annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": "z"}},
 		"spec": map[string]any{
-			"password": "p", "auth": "a", "pass": "p", "passive": "kept", ".dockerconfigjson": "d", "apiKey": "k", "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
+			"password": "p", "auth": "a", "pass": "p", "dbPass": "p", "mysqlPwd": "p", "db.pwd": "p", "apiToken": "p", "x-api-key": "p", "compass": "kept", "bypass": "kept", "passive": "kept", ".dockerconfigjson": "d", "apiKey": "k", "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
 			"env":  []any{map[string]any{"name": "DB_PASSWORD", "value": "p"}, map[string]any{"name": "KEPT", "value": "kept"}},
 			"args": []any{"--token=t", "--kept=1"}, "command": []any{"--api-key", "x", "--token", "--kept", "--token-file", "kept"}, "tokens": []any{"a", "b"}, "seconds": int64(3),
 		},
@@ -276,7 +282,7 @@ func TestFieldsOfObjects(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"metadata": map[string]any{"name": "x"},
 		"spec": map[string]any{
-			"password": gone, "auth": gone, "pass": gone, "passive": "kept", ".dockerconfigjson": gone, "apiKey": gone, "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
+			"password": gone, "auth": gone, "pass": gone, "dbPass": gone, "mysqlPwd": gone, "db.pwd": gone, "apiToken": gone, "x-api-key": gone, "compass": "kept", "bypass": "kept", "passive": "kept", ".dockerconfigjson": gone, "apiKey": gone, "empty-token": "", "secretName": "kept", "passwordSecretRef": map[string]any{"name": "kept", "key": "kept"}, "tokenFile": "/kept",
 			"env":  []any{map[string]any{"name": "DB_PASSWORD", "value": gone}, map[string]any{"name": "KEPT", "value": "kept"}},
 			"args": []any{"--token=" + gone, "--kept=1"}, "command": []any{"--api-key", gone, "--token", "--kept", "--token-file", "kept"}, "tokens": []any{gone, gone}, "seconds": int64(3),
 		},

@@ -55,6 +55,8 @@ type Observed struct {
 	// Services are the ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces, and
 	// OtherClusterIPs those of them that have cluster IPs.
 	Services, OtherServices, OtherClusterIPs []netip.Prefix
+	// Unread is a range of this cluster that cannot be read, so that it is not known what overlaps; "" for none.
+	Unread string
 	// Remote is the other cluster, nil while it is not known.
 	Remote *Side
 }

@@ -118,6 +118,7 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 			there.announces("x", "172.16.3.9/32")
 		}, "OverlappingCIDRs", "the subnet of node r1 (172.16.0.0/22)"},
 		"a remote reflector lies in a remote range": {func(_, there *cluster) { there.announces("x", "172.16.1.0/24") }, "OverlappingCIDRs", "remote reflector"},
+		"a range here cannot be read":               {func(here, _ *cluster) { here.o.Unread = "IPPool odd: \"x\" is no CIDR" }, "RangeUnreadable", "IPPool odd: \"x\" is no CIDR: correct it"},
 		"a remote range is not allowed": {func(here, there *cluster) {
 			there.announces("x", "10.230.0.0/16")
 			here.d.Allowed = cidrs("10.201.0.0/16", "10.211.0.0/16", "10.230.0.0/17")

@@ -97,6 +97,9 @@ func reflectorInside(o Observed, d Desired) *plan.Problem {
 
 // overlap: a range of the remote cluster cannot be told from what is here, or from what another ClusterPeering brings.
 func overlap(o Observed, d Desired) *plan.Problem {
+	if o.Unread != "" {
+		return plan.Problemf("RangeUnreadable", "a range of this cluster cannot be read, so whether those of the remote cluster overlap with it is not known: %s: correct it", o.Unread)
+	}
 	for _, theirs := range o.Remote.CIDRs() {
 		with := overlapsWith(theirs, o, d)
 		if theirs.Bits() == 0 {
