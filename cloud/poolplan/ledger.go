@@ -315,7 +315,9 @@ const manyTries = 3
 // doubles with each try.
 func (s State) repeated(step Step) (wait string, problem error) {
 	tries := s.Ledger.tries(s.Request(step, cloud.PoolSpec{}))
-	if len(tries) == 0 {
+	// A process that has ended may have died before it asked. What the API would do once only is asked for once more.
+	died := len(tries) == 1 && step.Kind != Replace && tries[0].at().Before(s.Memory.Since)
+	if len(tries) == 0 || died {
 		return "", nil
 	}
 	again := tries[0].at().Add(SettlePause << min(len(tries)-1, 8))

@@ -403,3 +403,22 @@ func TestARefusedRepetitionCountsNothing(t *testing.T) {
 	require.Equal(t, []bool{true, false}, []bool{thrice.Requests[0].Repeated, thrice.Requests[1].Repeated})
 	require.True(t, once.Asked(r, 0).Answered(true).Requests[0].Repeated, "an answer that is lost may have been a good one")
 }
+
+// A process that died between its record and the request holds its successor up by nothing, once.
+func TestWhatAProcessThatDiedMayNotHaveAskedFor(t *testing.T) {
+	s, w := whole(1, "a"), want(1)
+	w.Zones = []string{"a", "b"}
+	s.Memory.Since = s.Now
+	r := poolplan.Request{At: s.Now.Add(-time.Second).Unix(), Kind: poolplan.AddZone, Pool: "rr", Zone: "b"}
+	for tries, kind := range []poolplan.Kind{poolplan.AddZone, poolplan.AddZone, poolplan.None} {
+		l := poolplan.Ledger{}
+		for range tries {
+			l = l.Asked(r, 0)
+		}
+		pair := poolplan.Pair{s, {Now: s.Now}}
+		pair.See(l, w)
+		step, err := pair.Next(w)
+		require.NoError(t, err)
+		require.Equal(t, kind, step.Kind, tries)
+	}
+}
