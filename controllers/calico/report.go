@@ -18,6 +18,7 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,9 +43,15 @@ func statusName(node string) string {
 // reportLabel marks ours as well: of the labels in the first group the reporter of Calico before 3.28 keeps those with projectcalico.org/ only.
 const reportLabel = "rrpool.projectcalico.org/report"
 
-// isReport reports whether a status object is one of ours.
+// isReport reports whether a status object is one of ours. What has the name and the node of one is, also without labels.
 func isReport(o *apiv3.CalicoNodeStatus) bool {
-	return isOurs(o) || o.Labels[reportLabel] != ""
+	return isLabelled(o) || o.Spec.Node != "" && o.Name == statusName(o.Spec.Node)
+}
+
+func isLabelled(o *apiv3.CalicoNodeStatus) bool { return isOurs(o) || o.Labels[reportLabel] != "" }
+
+func reportLabels() map[string]string {
+	return map[string]string{managedByLabel: managedByValue, reportLabel: "true"}
 }
 
 // sessionKey identifies a session of a node.
@@ -350,14 +357,15 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 	if have == nil {
 		o := apiv3.NewCalicoNodeStatus()
 		o.Name, o.Spec = name, reportSpec(w)
-		o.Labels = map[string]string{managedByLabel: managedByValue, reportLabel: "true"}
+		o.Labels = reportLabels()
 		return a.writeReport(ctx, o, true)
 	}
 	a.store.put(have.DeepCopy()) // an answer that has not arrived yet must be known before it is overwritten
 	spec := reportSpec(w)
-	if sameRequest(have.Spec, spec) {
+	if sameRequest(have.Spec, spec) && isLabelled(have) {
 		return false, nil
 	}
+	have.SetLabels(labels.Merge(have.GetLabels(), reportLabels()))
 	// The reporter never removes what it is no longer asked for.
 	clears := !isCleared(have) && (have.Spec.Node != spec.Node || !sameClasses(have.Spec, spec))
 	if clears {

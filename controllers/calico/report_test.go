@@ -270,7 +270,7 @@ func TestExactlyTheWantedReportsAreAskedFor(t *testing.T) {
 func TestAReportOfSomebodyElseUnderOurNameIsNotTouchedAndStopsNoOther(t *testing.T) {
 	b := newBench(t)
 	foreign := apiv3.NewCalicoNodeStatus()
-	foreign.Name, foreign.Spec = statusName(five), reportSpec(plan.StatusRequest{Node: five})
+	foreign.Name, foreign.Spec = statusName(five), reportSpec(plan.StatusRequest{Node: "another"})
 	_, err := b.other.reports.write(t.Context(), foreign)
 	require.NoError(t, err)
 	b.run()
@@ -281,6 +281,26 @@ func TestAReportOfSomebodyElseUnderOurNameIsNotTouchedAndStopsNoOther(t *testing
 	require.Len(t, b.report(five).Spec.Classes, 2)
 	_, err = b.Apply(t.Context(), scope, plan.RefreshStatus{Node: five})
 	require.ErrorAs(t, err, &taken)
+}
+
+// Whoever takes the labels from a report does not keep all steps from being taken: its name and its node say whose it is.
+func TestAReportWithoutItsLabelsIsStillOurs(t *testing.T) {
+	b := newBench(t).run()
+	b.node(five, nil)
+	require.True(t, b.watch(plan.StatusRequest{Node: five}))
+	o := b.report(five)
+	o.Labels = nil
+	_, err := b.other.reports.write(t.Context(), o)
+	require.NoError(t, err)
+	b.await("the report", func(plan.Cluster) bool {
+		return len(b.store.reports()) == 1 && !isLabelled(b.store.reports()[0].object)
+	})
+	require.Contains(t, b.observe().Statuses, five)
+	_, err = b.Apply(t.Context(), scope, plan.RefreshStatus{Node: five})
+	require.NoError(t, err)
+	require.True(t, b.watch(plan.StatusRequest{Node: five, Routes: true}))
+	require.True(t, isLabelled(b.report(five)))
+	require.True(t, b.watch(), "it is taken away with the others")
 }
 
 // Where one address family has no sessions, the reporter writes every period.

@@ -122,7 +122,7 @@ func TestAListDoesNotUndoWhatWeWroteSince(t *testing.T) {
 func TestWhatIsNoReportOfOursIsNeitherKeptNorSignaled(t *testing.T) {
 	s := newStore(time.Now)
 	foreign := kvp(reportOf(1, apiv3.BGPSessionStateIdle, ""), "1")
-	foreign.Value.(*apiv3.CalicoNodeStatus).Labels = nil
+	foreign.Value.(*apiv3.CalicoNodeStatus).Labels, foreign.Value.(*apiv3.CalicoNodeStatus).Spec.Node = nil, "another"
 	other := apiv3.NewBGPConfiguration()
 	other.Name = "node.10.240.0.5"
 	s.OnUpdates([]api.Update{
@@ -150,6 +150,7 @@ func TestOfAffinitiesAndReportsOnlyWhatIsReadIsKept(t *testing.T) {
 		o.OwnerReferences = []metav1.OwnerReference{{Name: big}}
 		o.Spec.Node, o.Status.Agent.BIRDV4.Version = "n", "v2"
 	}
+	theirs.Spec.Node = "another"
 	ours.Labels[managedByLabel], theirs.Status.Agent.BIRDV4.Version = managedByValue, big
 	b := backend{group: GroupV3}
 	for kind, o := range map[string]client.Object{libapiv3.KindBlockAffinity: affinity, apiv3.KindCalicoNodeStatus: ours, "theirs": theirs} {
