@@ -104,10 +104,19 @@ func outdated(actual, target string) string {
 	return actual + " to " + target
 }
 
-// usual is the network that the cluster's other pools have in a zone.
+// usual is the network that most workers of the cluster's other pools have in a zone: that of one pool may be restricted.
 func usual(zone string, others []pool) (n cloud.Network) {
+	workers := map[cloud.Network]int{}
 	for _, o := range others { // sorted by name
-		n = cmp.Or(n, o.zones[zone])
+		size := 0
+		if o.size != nil {
+			size = max(0, *o.size)
+		}
+		if at := o.zones[zone]; at != (cloud.Network{}) {
+			if workers[at] += 2*size + 1; workers[at] > workers[n] { // one without workers counts last
+				n = at
+			}
+		}
 	}
 	return n
 }

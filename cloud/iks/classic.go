@@ -99,8 +99,8 @@ func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Netwo
 	return g.post(ctx, "adding zone "+zone+" to", to("/v1/clusters/%s/workerpools/%s/zones", g.cfg.ClusterID, poolID).with("zone", zone), body)
 }
 
-// pickVLANs takes the first private VLAN and the public one behind the same
-// router number. A zone without VLANs is left to the service, which makes them.
+// pickVLANs takes the first private VLAN that has a public one behind the same
+// router number, and that one, else the first private one. A zone without VLANs is left to the service, which makes them.
 func (g classic) pickVLANs(ctx context.Context, zone string) (n cloud.Network, err error) {
 	var list []containerv1.DCVlan
 	if err := g.get(ctx, "listing the VLANs of zone "+zone+" for", to("/v1/datacenters/%s/vlans", zone), &list); err != nil {
@@ -108,15 +108,12 @@ func (g classic) pickVLANs(ctx context.Context, zone string) (n cloud.Network, e
 	}
 	slices.SortFunc(list, func(a, b containerv1.DCVlan) int { return cmp.Compare(a.ID, b.ID) })
 	for _, private := range list {
-		if private.Type != "private" || n.PrivateVLAN != "" && n.PublicVLAN != "" {
+		if private.Type != "private" || n.PublicVLAN != "" {
 			continue
 		}
-		n = cloud.Network{PrivateVLAN: private.ID}
-		for _, public := range list {
-			if public.Type == "public" && router(public) == router(private) {
-				n.PublicVLAN = public.ID
-				break
-			}
+		n.PrivateVLAN = cmp.Or(n.PrivateVLAN, private.ID)
+		if i := slices.IndexFunc(list, func(v containerv1.DCVlan) bool { return v.Type == "public" && router(v) == router(private) }); i >= 0 {
+			n = cloud.Network{PrivateVLAN: private.ID, PublicVLAN: list[i].ID}
 		}
 	}
 	return n, nil

@@ -1,6 +1,7 @@
 package iks_test
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -98,9 +99,35 @@ func TestNetworkOfAZoneWithoutOtherPools(t *testing.T) {
 		settle(t, w, w.provider(t, nil), want)
 		require.Contains(t, strings.Join(changes(w), "\n"), `{"privateVlan":"3","publicVlan":"2","id":"dal14"}`)
 	})
+	t.Run("the first of VLANs without public ones", func(t *testing.T) {
+		want.Zones = []string{"dal14"}
+		w := newWorld(t, iksserver.Classic)
+		addZone(w, iksserver.Zone{ID: "dal14", VLANs: []iksserver.VLAN{
+			{ID: "1", Type: "private", Router: "bcr02a.dal14"}, {ID: "2", Type: "public", Router: "fcr03a.dal14"}, {ID: "3", Type: "private", Router: "bcr01a.dal14"},
+		}})
+		settle(t, w, w.provider(t, nil), want)
+		require.Contains(t, strings.Join(changes(w), "\n"), `{"privateVlan":"1","publicVlan":"","id":"dal14"}`)
+	})
 }
 
 func addZone(w *world, z iksserver.Zone) { w.AddZone(clusterID, z) }
+
+// TestTheNetworkOfMostWorkersIsTaken: a small pool whose name comes first may have one of its own.
+func TestTheNetworkOfMostWorkersIsTaken(t *testing.T) {
+	for generation, c := range map[string]struct{ other, usual string }{
+		iksserver.VPC: {`"id":"sub-us-south-1"`, `"subnetID":"sub-us-south-1"`}, iksserver.Classic: {`"privateVlan":"10010"`, `"privateVlan":"10010"`},
+	} {
+		w := newWorld(t, generation, func(c *iksserver.Cluster) {
+			c.Pools = append([]iksserver.Pool{{Name: "aaa-edge", Flavor: "bx2.4x16", SizePerZone: 1, Zones: c.Pools[0].Zones}}, c.Pools...)
+		})
+		w.Server.Inject(rewrite(poolList, 0, func(body []byte) []byte { // the first pool is in a network of its own
+			return bytes.Replace(body, []byte(c.other), []byte(strings.Replace(c.other, ":\"", ":\"edge-", 1)), 1)
+		}))
+		settle(t, w, w.provider(t, nil), spec(1))
+		require.Contains(t, strings.Join(changes(w), "\n"), c.usual)
+		require.NotContains(t, strings.Join(changes(w), "\n"), "edge-")
+	}
+}
 
 func TestDangerousIDs(t *testing.T) {
 	for _, id := range []string{"", ".", "..", "a/b", "a b", "a?b", "a&b=c", "a#b", "../../v1/clusters/x", "a..b", "%2e", strings.Repeat("a", 200)} {
