@@ -150,6 +150,9 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		"a BGPPeer of others has a session with a remote reflector": {func(here, _ *cluster) {
 			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "by-hand", PeerIP: "172.16.1.2"})
 		}, "AlreadyPeered", "BGPPeer by-hand has sessions with 172.16.1.2"},
+		"another ClusterPeering has one": {func(here, _ *cluster) {
+			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "rrpool-peering-b-1", Peering: "b", PeerIP: "172.16.1.2"})
+		}, "AlreadyPeered", "ClusterPeering b has sessions with 172.16.1.2"},
 		"a router would be told of the remote ranges": {func(here, _ *cluster) {
 			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "tor", PeerIP: "192.168.1.2"})
 		}, "UnfilteredPeer", "to 192.168.1.2"},

@@ -194,6 +194,9 @@ func otherPeers(o Observed, d Desired) *plan.Problem {
 		router := simulate.PeerAddress(p.PeerIP)
 		switch {
 		case p.Peering == d.Name || p.Owned || !router.IsValid():
+		case slices.Contains(o.Remote.Reflectors, router) && p.Peering != "":
+			return plan.Problemf("AlreadyPeered", "ClusterPeering %s has sessions with %s, which this remote cluster has as a reflector too: see which of the two clusters it belongs to, "+
+				"and delete or correct the other ClusterPeering (its BGPPeer %s would be written again)", p.Peering, p.PeerIP, p.Name)
 		case slices.Contains(o.Remote.Reflectors, router):
 			return plan.Problemf("AlreadyPeered", "BGPPeer %s has sessions with %s, a reflector of the remote cluster: delete it", p.Name, p.PeerIP)
 		case p.Peering == "" && !rollout.InCluster(p, o.Cluster.Nodes) && len(p.Filters) == 0:
