@@ -217,10 +217,21 @@ func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
 	return "", changed(libapiv3.KindNode, node, "Calico has no Node for it")
 }
 
-// joined is the Kubernetes Node with what Calico's says of it.
+// joined is the Kubernetes Node with what Calico's says of it. Without an etcd that is the labels that Calico keeps in an annotation: none of those that
+// rrpool writes, as it could not take them away.
 func (j *join) joined(n *corev1.Node, scope plan.Scope) *corev1.Node {
 	if j == nil {
-		return n
+		labels, _ := calicoLabels(n) // nodeOf says that they cannot be read
+		maps.DeleteFunc(labels, func(key, _ string) bool {
+			return slices.Contains([]string{scope.RoleLabel, plan.RackLabel, v1alpha1.PoolLabel}, key)
+		})
+		if len(labels) == 0 {
+			return n
+		}
+		out := *n
+		out.Labels = labels
+		maps.Copy(out.Labels, n.Labels)
+		return &out
 	}
 	out := &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: *n.ObjectMeta.DeepCopy(), Spec: n.Spec, Status: n.Status}
 	delete(out.Labels, scope.RoleLabel)

@@ -3,6 +3,7 @@ package calico
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -28,6 +29,8 @@ const (
 	ipv6Annotation      = "projectcalico.org/IPv6Address"
 	asnAnnotation       = "projectcalico.org/ASNumber"
 	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
+	// labelsAnnotation has the labels that calicoctl gave, as JSON. Calico's selectors see them beside the Node's own, which win.
+	labelsAnnotation = "projectcalico.org/labels"
 	// sinceAnnotation marks a role as given by us and says when, in RFC 3339.
 	sinceAnnotation = "rrpool.io/reflector-since"
 	// cordonedAnnotation marks a cordon as ours and says when, in RFC 3339.
@@ -74,6 +77,9 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		}
 	}
 	readBGP(&out, n.Annotations)
+	if _, ok := calicoLabels(n); !ok {
+		out.Unread = append(out.Unread, fmt.Sprintf("%s=%s", labelsAnnotation, plan.Plain(strconv.Quote(n.Annotations[labelsAnnotation]), longestID)))
+	}
 	for _, own := range n.Status.Addresses {
 		if addr, ok := parseAddress(own.Address); ok && (own.Type == corev1.NodeInternalIP || own.Type == corev1.NodeExternalIP) {
 			out.Own = append(out.Own, addr)
@@ -107,6 +113,14 @@ func readBGP(out *plan.Node, annotations map[string]string) {
 	} else {
 		unread(asnAnnotation)
 	}
+}
+
+// calicoLabels are those that calicoctl gave, and whether they can be read.
+func calicoLabels(n *corev1.Node) (out map[string]string, ok bool) {
+	if text := n.Annotations[labelsAnnotation]; text != "" && json.Unmarshal([]byte(text), &out) != nil {
+		return nil, false
+	}
+	return out, true
 }
 
 // parseAddress reads an address as Calico does: in CIDR form or bare, without a zone.

@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"testing"
@@ -201,6 +202,8 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 		"IPv6 only":                         {addressed("", "fd00::1/64"), plan.Node{Addresses: []netip.Addr{v6}, Subnets: cidrs("fd00::/64")}},
 		"subnets of one address":            {addressed("10.0.0.1/32", "fd00::1/128"), plan.Node{Addresses: []netip.Addr{v4, v6}}},
 		"an AS number that is none":         {notes(asnAnnotation, "many\x1b[2J"), plan.Node{Unread: []string{asnAnnotation + `="many\x1b[2J"`}}},
+		"labels of calicoctl's":             {notes(labelsAnnotation, `{"rack":"1"}`), plan.Node{Labels: map[string]string{"rack": "1"}}},
+		"labels that are none":              {notes(labelsAnnotation, `{"rack":1}`), plan.Node{Unread: []string{labelsAnnotation + `="{\"rack\":1}"`}}},
 		"cordoned by us, on the control plane, and shut down": {func(n *corev1.Node) {
 			notes(cordonedAnnotation, "2026-05-01T00:00:00Z")(n)
 			n.Labels = master
@@ -222,9 +225,23 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 			if c.want.Taints == nil {
 				c.want.Taints = []string{} // read, and there are none
 			}
-			require.Equal(t, c.want, nodeOf(&node, scope))
+			var inKubernetes *join
+			require.Equal(t, c.want, nodeOf(inKubernetes.joined(&node, scope), scope))
 		})
 	}
+}
+
+// Selectors see what calicoctl has written beside the Node's own labels, which win. What rrpool writes it finds on the Node alone.
+func TestLabelsOfCalicoctlAreLabels(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Labels:      map[string]string{"rack": "here", "a": "1"},
+		Annotations: map[string]string{labelsAnnotation: fmt.Sprintf(`{"rack":"there","b":"2",%q:"true",%q:"1"}`, scope.RoleLabel, plan.RackLabel)},
+	}}
+	var inKubernetes *join
+	got := nodeOf(inKubernetes.joined(node, scope), scope)
+	require.Equal(t, map[string]string{"rack": "here", "a": "1", "b": "2"}, got.Labels)
+	require.False(t, got.RoleLabel)
+	require.Len(t, node.Labels, 2, "the cache's stays as it is")
 }
 
 func TestBlocksBelongToTheNodesThatAnnounceThem(t *testing.T) {

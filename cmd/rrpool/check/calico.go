@@ -230,7 +230,7 @@ func annotations(f facts) *Result {
 	if len(unread) == 0 {
 		return nil
 	}
-	return warn("annotations of nodes are no address, or no AS number, and Calico passes over them").also(unread[:min(len(unread), 10)]...).
+	return warn("annotations of nodes are no address, no AS number or no labels, and Calico passes over them").also(unread[:min(len(unread), 10)]...).
 		do("correct them, or restart calico-node there, which writes the addresses")
 }
 
