@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/selector"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -275,7 +276,7 @@ func (s routeSettings) newer() (is, known bool) {
 
 // by says who programs them by the defaults of 3.33, or those before.
 func (s routeSettings) by(p apiv3.IPPoolSpec, newer bool) plan.PoolRoutes {
-	out := plan.PoolRoutes{CIDR: plan.Plain(p.CIDR, longestID)}
+	out := plan.PoolRoutes{CIDR: plan.Plain(p.CIDR, longestID), Kept: p.DisableBGPExport, Selector: p.NodeSelector}
 	felix, bgp := s.felix, s.bgp
 	if newer {
 		felix, bgp = cmp.Or(felix, programsIPIP), cmp.Or(bgp, programsNoEncap)
@@ -291,6 +292,7 @@ func (s routeSettings) by(p apiv3.IPPoolSpec, newer bool) plan.PoolRoutes {
 		out.Encapsulation, out.Felix = "not encapsulated", felix == programsNoEncap || felix == programsAll && bgp != ""
 		out.BIRD = programs(bgp, programsNoEncap) || bgp == ""
 	}
+	out.BIRD = out.BIRD && !out.Kept
 	out.Direct = out.Felix && !strings.HasSuffix(out.Encapsulation, " Always")
 	return out
 }
@@ -407,6 +409,28 @@ func (s *routeSettings) read(kind string, found settingsList) {
 	case apiv3.KindBGPConfiguration:
 		s.bgp = programs
 	}
+}
+
+// relevantTo leaves out pools of an address family that no node has. One that selects no node, and of which none has a block, may have no pods:
+// who orders machines for its routes is told that this is not known.
+func relevantTo(nodes []plan.Node, pools []plan.PoolRoutes) (out []plan.PoolRoutes) {
+	for _, p := range pools {
+		cidr, err := netip.ParsePrefix(p.CIDR)
+		of := func(n plan.Node) bool {
+			return slices.ContainsFunc(n.Blocks, func(b netip.Prefix) bool { return cidr.Overlaps(b) })
+		}
+		if err == nil && slices.ContainsFunc(nodes, plan.Node.SpeaksBGP) && !slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.HasFamily(cidr.Addr()) }) {
+			continue
+		}
+		if p.BIRD && p.Selector != "" && !slices.ContainsFunc(nodes, of) {
+			by, err := selector.Parse(p.Selector)
+			if err != nil || !slices.ContainsFunc(nodes, func(n plan.Node) bool { return by.Evaluate(n.Labels) }) {
+				p.BIRD, p.Unknown = false, plan.Plain(fmt.Sprintf("its nodeSelector %s selects no node, and no node has a block of it", p.Selector), 512)
+			}
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // forPods: pods get addresses of the IPPool.

@@ -317,6 +317,40 @@ func TestWhoProgramsRoutes(t *testing.T) {
 	}
 }
 
+// Machines are ordered for the routes of pools that nodes of the cluster have pods of, and that BGP exports.
+func TestPoolsThatBGPDoesNotCarry(t *testing.T) {
+	six := netip.MustParseAddr("fd00::1")
+	nodes := []plan.Node{{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Labels: map[string]string{"egress": "yes"}}}
+	block := []plan.Node{{Addresses: nodes[0].Addresses, Blocks: []netip.Prefix{netip.MustParsePrefix("10.5.0.0/26")}}}
+	for name, c := range map[string]struct {
+		spec          apiv3.IPPoolSpec
+		nodes         []plan.Node
+		pools         int
+		bird, unknown bool
+	}{
+		"of all nodes":                          {apiv3.IPPoolSpec{CIDR: "10.5.0.0/16"}, nodes, 1, true, false},
+		"of some":                               {apiv3.IPPoolSpec{CIDR: "10.5.0.0/16", NodeSelector: "has(egress)"}, nodes, 1, true, false},
+		"of none":                               {apiv3.IPPoolSpec{CIDR: "10.5.0.0/16", NodeSelector: "!all()"}, nodes, 1, false, true},
+		"of none that can be read":              {apiv3.IPPoolSpec{CIDR: "10.5.0.0/16", NodeSelector: "has("}, nodes, 1, false, true},
+		"of none now":                           {apiv3.IPPoolSpec{CIDR: "10.5.0.0/16", NodeSelector: "!all()"}, block, 1, true, false},
+		"not exported":                          {apiv3.IPPoolSpec{CIDR: "10.5.0.0/16", NodeSelector: "!all()", DisableBGPExport: true}, block, 1, false, false},
+		"of a family that no node has":          {apiv3.IPPoolSpec{CIDR: "fd00:10::/64"}, nodes, 0, false, false},
+		"of a family that one has":              {apiv3.IPPoolSpec{CIDR: "fd00:10::/64"}, append([]plan.Node{{Addresses: []netip.Addr{six}}}, nodes...), 1, true, false},
+		"of no range, which is said":            {apiv3.IPPoolSpec{CIDR: "many"}, nodes, 1, false, true},
+		"of a family, where no node speaks BGP": {apiv3.IPPoolSpec{CIDR: "fd00:10::/64"}, []plan.Node{{}}, 1, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := relevantTo(c.nodes, []plan.PoolRoutes{routeSettings{version: "v3.31.0"}.of(c.spec)})
+			require.Len(t, got, c.pools)
+			for _, p := range got {
+				require.Equal(t, c.bird, p.BIRD)
+				require.Equal(t, c.unknown, p.Unknown != "", p.Unknown)
+				require.Equal(t, !c.bird && !c.unknown, plan.Routes{Pools: got}.Useless())
+			}
+		})
+	}
+}
+
 // What Calico's objects say in words that we do not know, or for some nodes only, leaves it unknown who programs routes, and is named.
 func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 	const version, pool = `{"calicoVersion":"v3.31.0"}`, `{"cidr":"10.5.0.0/16"}`

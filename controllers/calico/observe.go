@@ -62,6 +62,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
 	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
 	addBlocks(out.Nodes, a.store.blocks, j)
+	out.Routes.Pools = relevantTo(out.Nodes, out.Routes.Pools)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses, j)
 	withoutBIRD, out.BGPUnknown = a.store.installed(withoutBIRD, unknown, out.Statuses)
 	out.Problems = append(problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group), j.problems(a.store.version)...)

@@ -28,6 +28,9 @@ type PoolRoutes struct {
 	// Direct: Felix's are on the node's own interface, some at least. BIRD learns those, and each node announces the
 	// blocks of others too (Calico issue 13533).
 	Direct bool
+	// Kept: nothing of the pool is exported by BGP (disableBGPExport). Selector is its nodeSelector.
+	Kept     bool
+	Selector string
 	// Unknown is why it is not known who programs them, "" where it is: neither BIRD nor Felix are set then, and some may be Direct.
 	Unknown string
 }
@@ -49,13 +52,25 @@ func (r Routes) Passed(block netip.Prefix) bool {
 }
 
 func (p PoolRoutes) String() string {
-	if p.Unknown != "" {
-		return p.CIDR + ": " + p.Encapsulation + "; not known: " + p.Unknown
+	out := p.CIDR + ": " + p.Encapsulation
+	if p.Kept {
+		out += ", not exported by BGP"
 	}
-	return p.CIDR + ": " + p.Encapsulation
+	if p.Unknown != "" {
+		out += "; not known: " + p.Unknown
+	}
+	return out
 }
 
-// Useless is where Felix is known to program all of them: what route reflectors pass on is of no use to pods.
+// Useless is where BGP is known to carry none of them: what route reflectors pass on is of no use to pods.
 func (r Routes) Useless() bool {
 	return len(r.Pools) > 0 && !slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return p.BIRD || p.Unknown != "" })
+}
+
+// Instead says who programs the routes then.
+func (r Routes) Instead() string {
+	if slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return !p.Felix }) {
+		return "BGP carries the routes to no pods"
+	}
+	return "Felix programs the routes to all pods, not BGP"
 }

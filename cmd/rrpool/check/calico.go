@@ -153,7 +153,7 @@ func mesh(f facts) *Result {
 	case source == simulate.SourceRouters:
 		return off.do("leave it off: nothing is changed there")
 	case f.snapshot.Cluster.Routes.Useless():
-		return note("the node-to-node mesh is off, and not by rrpool; no pod needs it, as Felix programs the routes")
+		return note("the node-to-node mesh is off, and not by rrpool; no pod needs it: %s", f.snapshot.Cluster.Routes.Instead())
 	case source == simulate.SourceNone && step.Problem == nil && step.Name == "AwaitMesh":
 		off = fail("%s", off.Message)
 		off.reason(step.Name)
@@ -493,9 +493,9 @@ func routes(f facts) *Result {
 		return warn("both or neither of Felix and BIRD program the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).
 			do("let programClusterRoutes of FelixConfiguration default and of BGPConfiguration default complement each other")
 	case r.Useless() && !f.begun():
-		return fail("Felix programs the routes to all pods, not BGP: route reflectors would change nothing for them").also(felix...).see("NoRoutesOverBGP")
+		return fail("%s: route reflectors would change nothing for them", r.Instead()).also(felix...).also(bird...).see("NoRoutesOverBGP")
 	case r.Useless():
-		return warn("Felix programs the routes to all pods, not BGP: the route reflectors change nothing for them").also(felix...).
+		return warn("%s: the route reflectors change nothing for them", r.Instead()).also(felix...).also(bird...).
 			do("go back to the mesh: rrpool has a use only where BGP carries routes to pods")
 	case len(doubtful) > 0:
 		return unknown("who programs the routes to the pods of %s is not known", iostreams.Number(len(doubtful), "IPPool")).also(doubtful...).also(felix...).also(bird...).
@@ -512,12 +512,14 @@ func (f facts) begun() bool {
 	return f.snapshot.Cluster.BGP.Saved != nil || len(f.nodes(plan.Node.HoldsRole)) > 0
 }
 
-// programmed are the pools whose routes BIRD alone programs, Felix alone, both or neither, and those of which it is not known.
+// programmed are the pools whose routes BIRD alone programs, or that BGP does not export, which changes nothing, Felix alone, both or neither, and those of which it is not known.
 func programmed(pools []plan.PoolRoutes) (bird, felix, disputed, doubtful []string) {
 	for _, p := range pools {
 		switch text := p.String(); {
 		case p.Unknown != "":
 			doubtful = append(doubtful, text)
+		case p.Kept && !p.Felix:
+			bird = append(bird, text)
 		case p.BIRD == p.Felix:
 			disputed = append(disputed, text)
 		case p.BIRD:

@@ -269,8 +269,8 @@ func uselessReflectors(v *view) *plan.Problem {
 		for i, p := range v.Routes.Pools {
 			pools[i] = p.String()
 		}
-		return plan.Problemf("NoRoutesOverBGP", "Felix programs the routes to all pods, not BGP (%s): route reflectors would change nothing, "+
-			"so none is ordered; %s", plan.Few(pools), keep)
+		return plan.Problemf("NoRoutesOverBGP", "%s (%s): route reflectors would change nothing, "+
+			"so none is ordered; %s", v.Routes.Instead(), plan.Few(pools), keep)
 	}
 	return nil
 }
