@@ -77,7 +77,9 @@ type report struct {
 	// reporter was last asked to fill it in.
 	cleared, asked time.Time
 	// regular: the reporter wrote although nothing had changed.
-	regular  bool
+	regular bool
+	// unlisted: it did not answer while it was asked for routes.
+	unlisted bool
 	sessions map[sessionKey]sessionMemory
 	unread   []string
 }
@@ -88,6 +90,8 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 	out := &report{object: o}
 	if r != nil {
 		out.updated, out.sessions, out.unread = r.updated, r.sessions, r.unread
+		starved := !r.cleared.IsZero() && now.Sub(r.cleared) >= plan.RoutesTurn && listsRoutes(r.object) && !listsRoutes(o)
+		out.unlisted = starved || r.unlisted && (isCleared(o) || !listsRoutes(o))
 	}
 	switch {
 	case isCleared(o):
@@ -108,6 +112,11 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 		out.remember(o, now)
 	}
 	return out
+}
+
+// listsRoutes: routes are asked for.
+func listsRoutes(o *apiv3.CalicoNodeStatus) bool {
+	return slices.Contains(o.Spec.Classes, apiv3.NodeStatusClassTypeRoutes)
 }
 
 // sameButForTime reports whether the later status says nothing new.
@@ -223,7 +232,7 @@ func restarted(before, after string) bool {
 // not have are not missed.
 func (r *report) status(v4, v6 bool) plan.Status {
 	o := r.object
-	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.cleared, Regular: r.regular}
+	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.cleared, Regular: r.regular, Unlisted: r.unlisted}
 	for key, m := range r.sessions {
 		out.Sessions = append(out.Sessions, plan.Session{
 			Peer: key.peer, Kind: key.kind, Established: m.established, Since: m.since,
@@ -247,8 +256,7 @@ func (r *report) status(v4, v6 bool) plan.Status {
 // its own: Calico gives none at all where the BIRD of one family does not answer.
 func routed(o *apiv3.CalicoNodeStatus, v4, v6 bool) bool {
 	four, six := len(o.Status.Routes.RoutesV4) > 0, len(o.Status.Routes.RoutesV6) > 0
-	return slices.Contains(o.Spec.Classes, apiv3.NodeStatusClassTypeRoutes) &&
-		(four || six) && (four || !v4) && (six || !v6)
+	return listsRoutes(o) && (four || six) && (four || !v4) && (six || !v6)
 }
 
 // routesOf gives the routes of a report, none where some cannot be read: these then.

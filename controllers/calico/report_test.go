@@ -126,6 +126,26 @@ func TestAReportIsMapped(t *testing.T) {
 	require.Equal(t, plan.Status{Node: "n", Cleared: now}, none.next(blankReport(), now, false).status(true, false))
 }
 
+// A report that comes once routes are no longer asked for, and not before, shows that this reporter cannot list them.
+func TestAReporterThatFailsOverRoutesIsRecognised(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	asking := func(o *apiv3.CalicoNodeStatus) *apiv3.CalicoNodeStatus {
+		o.Spec.Classes = []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeRoutes}
+		return o
+	}
+	for after, want := range map[time.Duration]bool{plan.RoutesTurn - 1: false, plan.RoutesTurn: true} {
+		var r *report
+		r = r.next(asking(blankReport()), start, false)
+		r = r.next(blankReport(), start.Add(after), false)
+		r = r.next(reportOf(9, apiv3.BGPSessionStateEstablished, "12:00:00"), start.Add(after+time.Second), false)
+		require.Equal(t, want, r.status(true, false).Unlisted)
+		r = r.next(blankReport(), start.Add(after+time.Minute), false)
+		require.Equal(t, want, r.status(true, false).Unlisted, "it stays known while its sessions are asked for")
+		r = r.next(asking(reportOf(10, apiv3.BGPSessionStateEstablished, "12:00:00")), start.Add(after+2*time.Minute), false)
+		require.False(t, r.status(true, false).Unlisted, "it has answered")
+	}
+}
+
 // Where listenPort is set, or a peerIP has a port, confd adds it to the session's name (Mesh_10_0_0_9_port_178), and the reporter makes the peer of a
 // route of that.
 func TestThePeerOfARouteIsReadWithItsPort(t *testing.T) {

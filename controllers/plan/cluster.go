@@ -301,10 +301,16 @@ type Status struct {
 	// Routes known to BIRD, only while they are asked for; HasRoutes says whether.
 	Routes    []Route
 	HasRoutes bool
+	// Unlisted: the reporter did not answer while routes were asked for. Calico's fails as a whole where one route is of several next hops, or of a
+	// protocol whose name it does not know, as those to workloads and of BIRD templates of the user's are.
+	Unlisted bool
 	// Unread are the sessions that could not be read, UnreadRoutes the same of routes, each with its text, sorted. What they
 	// say is not known: Sessions and Waiting lack them, and with UnreadRoutes no route is known.
 	Unread, UnreadRoutes []string
 }
+
+// RoutesTurn is how long a reporter that is asked for routes has to answer, before it is asked without.
+const RoutesTurn = 30 * time.Second
 
 // SessionKind is where a session's configuration comes from.
 type SessionKind string

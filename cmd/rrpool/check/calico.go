@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -232,6 +233,33 @@ func annotations(f facts) *Result {
 	}
 	return warn("annotations of nodes are no address, no AS number or no labels, and Calico passes over them").also(unread[:min(len(unread), 10)]...).
 		do("correct them, or restart calico-node there, which writes the addresses")
+}
+
+// nodeStatus: whether calico-node can report what steps wait for.
+func nodeStatus(f facts) *Result {
+	r := unless("NodeStatusCRDMissing", "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer")(f)
+	var why []string
+	for _, p := range f.snapshot.Cluster.Peers {
+		if p.Workloads {
+			why = append(why, "BGPPeer "+p.Name+" connects nodes with pods of their own")
+		}
+	}
+	var containers []corev1.Container
+	if f.calicoNode.found {
+		containers = f.calicoNode.value.Spec.Template.Spec.Containers
+	}
+	for _, c := range containers {
+		for _, m := range c.VolumeMounts {
+			if strings.HasPrefix(m.MountPath, "/etc/calico/confd") {
+				why = append(why, fmt.Sprintf("calico-node has templates of its own for BIRD (%s)", m.MountPath))
+			}
+		}
+	}
+	if r.Status != OK || len(why) == 0 {
+		return r
+	}
+	return warn("sessions can be observed, and routes perhaps not: Calico's reporter fails where it does not know the protocol of a route").also(why...).
+		do("nothing: where it fails rrpool goes by the sessions alone, and says so")
 }
 
 // illegible: what calico-node reports in words that are not known keeps every gate shut.

@@ -113,7 +113,7 @@ func groups() []part {
 			{"calico-node", only(withCalico, calicoNode)},
 			{"bgp", only(withCalico, speaking)},
 			{"annotations", only(withCalico, annotations)},
-			{"node-status", only(withCalico, unless("NodeStatusCRDMissing", "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer"))},
+			{"node-status", only(withCalico, nodeStatus)},
 			{"reports", only(withCalico, illegible)},
 			{"addresses", only(withCalico, addresses)},
 			{"mesh", only(withCalico, mesh)},

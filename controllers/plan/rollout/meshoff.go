@@ -41,8 +41,7 @@ func disableMesh(v *view) *Step {
 	}
 	unlisted, listed := "", v.d.Timer || v.listed()
 	if !listed {
-		unlisted = fmt.Sprintf("; prefixes are not compared, as a node has more than the %d paths that a report can list: "+
-			"BIRD's count shows that it passes on routes by every session", maxSampledPaths)
+		unlisted = fmt.Sprintf("; prefixes are not compared, as %s: BIRD's count shows that it passes on routes by every session", v.whyUnlisted())
 	}
 	v.poolsGate(g)
 	if v.sampleGate(g, listed); !g.open() {
@@ -189,14 +188,39 @@ func (v *view) sampleGate(g *gate, routes bool) {
 		sampled = append(sampled, recent...)
 	}
 	for _, c := range sampled {
-		g.watch = append(g.watch, plan.StatusRequest{Node: c.Name, Period: v.period(""), Routes: routes})
+		st, ok := v.Statuses[c.Name]
+		lists := routes && !(ok && cleared(st) && v.passed(st.Cleared, plan.RoutesTurn)) // else it is asked for its sessions alone
+		g.watch = append(g.watch, plan.StatusRequest{Node: c.Name, Period: v.period(""), Routes: lists})
 		v.routesGate(g, c, routes)
+	}
+	for _, c := range v.unlisted() { // asked on, so that it stays known
+		if !named(sampled, c) {
+			g.watch = append(g.watch, plan.StatusRequest{Node: c.Name, Period: v.period("")})
+		}
 	}
 }
 
-// listed reports whether a client's report can list all paths that it holds, about.
+// listed reports whether a client's report can list all paths that it holds, about, and lists routes at all.
 func (v *view) listed() bool {
-	return v.announced()*(v.paths()+1) <= maxSampledPaths
+	unlisted := len(v.unlisted())
+	return v.fits() && (unlisted == 0 || unlisted < min(maxUnlisted, len(v.reporting())))
+}
+
+func (v *view) fits() bool { return v.announced()*(v.paths()+1) <= maxSampledPaths }
+
+// maxUnlisted is how many clients may fail to report their routes until no other is tried.
+const maxUnlisted = 3
+
+// unlisted are the clients that report their sessions, and not when they are asked for routes as well.
+func (v *view) unlisted() []plan.Node {
+	return filter(v.clients, func(n plan.Node) bool { return v.Statuses[n.Name].Unlisted })
+}
+
+func (v *view) whyUnlisted() string {
+	if v.fits() {
+		return "calico-node cannot report them on " + v.unlisted()[0].Name + " and others"
+	}
+	return fmt.Sprintf("a node has more than the %d paths that a report can list", maxSampledPaths)
 }
 
 // recent are the clients that have not had any session with a reflector for recoveryTime, in each address family.
@@ -214,7 +238,10 @@ func (v *view) recent() []plan.Node {
 
 // samples are the first and the last client that reports, and where they have different reflectors one of each group.
 func (v *view) samples() []plan.Node {
-	clients := v.reporting()
+	clients := filter(v.reporting(), func(n plan.Node) bool { return !v.Statuses[n.Name].Unlisted })
+	if len(clients) == 0 {
+		clients = v.reporting()
+	}
 	if len(clients) < 2 {
 		return clients
 	}

@@ -589,6 +589,51 @@ func TestTheMeshStaysForBlocksThatReflectorsDoNotPassOn(t *testing.T) {
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 }
 
+// A reporter that fails over routes reports nothing at all. It is asked for its sessions then, another for its routes, and where three
+// cannot, the sessions decide, which is said.
+func TestReportersThatCannotListRoutesDoNotKeepTheMesh(t *testing.T) {
+	w, o := meshOn(t)
+	one := o.Nodes[0].Name
+	starved := func(since time.Duration) map[string]bool {
+		editStatus(&o, one, func(st *plan.Status) {
+			st.Cleared, st.Updated, st.HasRoutes, st.Routes = w.now.Add(-since), time.Time{}, false, nil
+		})
+		return routesAsked(w.next(o))
+	}
+	require.True(t, starved(29 * time.Second)[one])
+	require.Equal(t, "AwaitRoutes", w.next(o).Name)
+	asked, is := starved(30 * time.Second)[one]
+	require.True(t, is && !asked, "without its routes it may answer")
+
+	unlisted := func(names ...string) rollout.Step {
+		for _, name := range names {
+			editStatus(&o, name, func(st *plan.Status) {
+				st.Cleared, st.Updated, st.HasRoutes, st.Routes, st.Unlisted = time.Time{}, w.now, false, nil, true
+			})
+		}
+		return w.next(o)
+	}
+	s := unlisted(one)
+	require.Equal(t, "AwaitRoutes", s.Name)
+	asks := routesAsked(s)
+	require.True(t, asks[o.Nodes[1].Name], "another is asked")
+	asked, is = asks[one]
+	require.True(t, is && !asked, "it stays known")
+	s = unlisted(o.Nodes[1].Name, o.Nodes[2].Name)
+	require.Contains(t, s.Reason, "prefixes are not compared, as calico-node cannot report them on "+one)
+	for _, asked := range routesAsked(s) {
+		require.False(t, asked)
+	}
+}
+
+func routesAsked(s rollout.Step) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range s.Watch {
+		out[w.Node] = w.Routes
+	}
+	return out
+}
+
 // Where the mesh is off, the reflector label of another node has no session that it could restart.
 func TestAStrayLabelGoesAtOnceWithoutTheMesh(t *testing.T) {
 	w, o := migrated(t)
