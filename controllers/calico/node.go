@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/projectcalico/api/pkg/lib/numorstring"
+	validatorv3 "github.com/projectcalico/calico/libcalico-go/lib/validator/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,14 +56,13 @@ const longestID = 64
 // oldZoneLabel is what clouds used before topology.kubernetes.io/zone.
 const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 
-// nodeOf maps a Kubernetes Node. Like Calico, it takes an address or AS number that cannot be read for one that is
+// nodeOf maps a Kubernetes Node. Like Calico, it takes an address, AS number or cluster ID that cannot be read for one that is
 // not there: such a node speaks no BGP, and must not keep all others from being served.
 func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	out := plan.Node{
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
 		Zone: cmp.Or(n.Labels[scope.ZoneLabel], n.Labels[oldZoneLabel]), Created: n.CreationTimestamp.Time,
 		Cordoned: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
-		ClusterID:    plan.Plain(n.Annotations[clusterIDAnnotation], longestID),
 		Taints:       taintsOf(n),
 		Leaving:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return leavingTaints[t.Key] }),
 		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return metav1.HasLabel(n.ObjectMeta, key) }),
@@ -91,7 +91,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 	return out
 }
 
-// readBGP takes addresses and AS number from Calico's annotations.
+// readBGP takes addresses, cluster ID and AS number from Calico's annotations.
 func readBGP(out *plan.Node, annotations map[string]string) {
 	unread := func(key string) {
 		if annotations[key] != "" {
@@ -107,6 +107,11 @@ func readBGP(out *plan.Node, annotations map[string]string) {
 		} else {
 			unread(key)
 		}
+	}
+	if validatorv3.ValidateIPv4Network(annotations[clusterIDAnnotation]) == nil {
+		out.ClusterID = plan.Plain(annotations[clusterIDAnnotation], longestID)
+	} else {
+		unread(clusterIDAnnotation)
 	}
 	if as, err := numorstring.ASNumberFromString(annotations[asnAnnotation]); err == nil {
 		out.ASN = uint32(as)

@@ -202,6 +202,8 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 		"IPv6 only":                         {addressed("", "fd00::1/64"), plan.Node{Addresses: []netip.Addr{v6}, Subnets: cidrs("fd00::/64")}},
 		"subnets of one address":            {addressed("10.0.0.1/32", "fd00::1/128"), plan.Node{Addresses: []netip.Addr{v4, v6}}},
 		"an AS number that is none":         {notes(asnAnnotation, "many\x1b[2J"), plan.Node{Unread: []string{asnAnnotation + `="many\x1b[2J"`}}},
+		"a cluster ID that is none":         {notes(clusterIDAnnotation, "demo1"), plan.Node{Unread: []string{clusterIDAnnotation + `="demo1"`}}},
+		"a range of host bits":              {notes(clusterIDAnnotation, "10.0.0.1/24"), plan.Node{Unread: []string{clusterIDAnnotation + `="10.0.0.1/24"`}}},
 		"labels of calicoctl's":             {notes(labelsAnnotation, `{"rack":"1"}`), plan.Node{Labels: map[string]string{"rack": "1"}}},
 		"labels that are none":              {notes(labelsAnnotation, `{"rack":1}`), plan.Node{Unread: []string{labelsAnnotation + `="{\"rack\":1}"`}}},
 		"cordoned by us, on the control plane, and shut down": {func(n *corev1.Node) {
