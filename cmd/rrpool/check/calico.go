@@ -151,15 +151,18 @@ func mesh(f facts) *Result {
 	switch {
 	case step.Problem != nil && step.Problem.Reason == "RoutesFromRouters":
 		return refusal(*step.Problem)
-	case source == simulate.SourceRouters:
-		return off.do("leave it off: nothing is changed there")
 	case f.snapshot.Cluster.Routes.Useless():
 		return note("the node-to-node mesh is off, and not by rrpool; no pod needs it: %s", f.snapshot.Cluster.Routes.Instead())
+	case source == simulate.SourceRouters:
+		return off.do("leave it off: nothing is changed there")
 	case source == simulate.SourceNone && step.Problem == nil && step.Name == "AwaitMesh":
 		off = fail("%s", off.Message)
 		off.reason(step.Name)
 	case f.mixed():
 		return off.do("leave it off: with more than one AS number rrpool cannot help")
+	}
+	if by := rollout.ByAddress(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel); by != "" {
+		return off.do("do not switch it on beside BGPPeer %s and others with a peerIP of nodes: their sessions would end; leave it off, or replace these by BGPPeers with a peerSelector first", by)
 	}
 	if f.inEtcd() {
 		return off.do(`switch it on before anything else: calicoctl patch bgpconfiguration default --patch '{"spec":{"nodeToNodeMeshEnabled":true}}'`)
@@ -231,7 +234,7 @@ func annotations(f facts) *Result {
 	if len(unread) == 0 {
 		return nil
 	}
-	return warn("annotations of nodes are no address, no AS number or no labels, and Calico passes over them").also(unread[:min(len(unread), 10)]...).
+	return warn("annotations of nodes are no address, AS number, cluster ID or labels, and Calico passes over them").also(unread[:min(len(unread), 10)]...).
 		do("correct them, or restart calico-node there, which writes the addresses")
 }
 
@@ -383,7 +386,7 @@ func peers(f facts) *Result {
 	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
 		case p.Owned, p.Peering != "":
-		case p.Workloads:
+		case p.Workloads, simulate.PeerAddress(p.PeerIP).IsLoopback():
 			pods = append(pods, p.Name)
 		case rollout.Refused(p, f.snapshot.Cluster.Nodes, starting):
 			inside = append(inside, p.Name)
@@ -400,7 +403,7 @@ func peers(f facts) *Result {
 	case len(outside) > 0:
 		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", plan.Few(append(outside, pods...)))
 	case len(pods) > 0:
-		return fine("BGPPeers that are not rrpool's connect a node with pods of its own, and are left alone: %s", plan.Few(pods))
+		return fine("BGPPeers that are not rrpool's connect a node with itself or pods of its own, and are left alone: %s", plan.Few(pods))
 	}
 	return fine("no BGPPeers but rrpool's")
 }

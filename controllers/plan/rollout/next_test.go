@@ -589,6 +589,44 @@ func TestTheMeshStaysForBlocksThatReflectorsDoNotPassOn(t *testing.T) {
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 }
 
+// With the mesh off, advice is not to be an outage: beside the mesh sessions by address end. What Calico leaves out is not refused, and no router.
+func TestBGPPeersByAddressAndTheMesh(t *testing.T) {
+	w := newWorld(1, 6, 3)
+	off := false
+	with := func(p plan.Peer) rollout.Step {
+		o := w.observe()
+		o.BGP.Mesh.Enabled, o.Peers = &off, []plan.Peer{p}
+		return w.next(o)
+	}
+	o := w.observe()
+	one, two := o.Nodes[0], o.Nodes[1]
+	s := with(plan.Peer{Name: "star", Node: one.Name, PeerIP: two.Addresses[0].String(), ASN: 64512})
+	require.Equal(t, "ForeignInClusterPeer", s.Problem.Reason)
+	require.Contains(t, s.Reason, "replace BGPPeer star and others with a peerIP of nodes by some with a peerSelector")
+	s = with(plan.Peer{Name: "star", NodeSelector: "all()", PeerSelector: "all()", ASN: 64512})
+	require.Contains(t, s.Reason, "switch the mesh on first")
+	require.NotContains(t, s.Reason, "peerIP of nodes")
+
+	for name, p := range map[string]plan.Peer{
+		"of the node itself": {Name: "own", Node: one.Name, PeerIP: one.Addresses[0].String(), ASN: 64512},
+		"of its loopback":    {Name: "speaker", PeerIP: "127.0.0.1", ASN: 64513},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, "AwaitMesh", with(p).Name)
+			o := w.observe()
+			o.Peers = []plan.Peer{p}
+			require.Nil(t, w.next(o).Problem, "with the mesh on it begins")
+		})
+	}
+	p := plan.Peer{Name: "own", NodeSelector: "all()", PeerIP: one.Addresses[0].String(), ASN: 64512}
+	require.Equal(t, "ForeignInClusterPeer", with(p).Problem.Reason, "of others as well")
+
+	o.BGP.Mesh.Enabled, o.Peers = &off, []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1", ASN: 64513}}
+	require.Equal(t, "RoutesFromRouters", w.next(o).Problem.Reason)
+	o.Routes.Pools = []plan.PoolRoutes{{CIDR: "10.0.0.0/16", Felix: true}}
+	require.Equal(t, "NoRoutesOverBGP", w.next(o).Problem.Reason, "no pod has its routes from the router")
+}
+
 // A reporter that fails over routes reports nothing at all. It is asked for its sessions then, another for its routes, and where three
 // cannot, the sessions decide, which is said.
 func TestReportersThatCannotListRoutesDoNotKeepTheMesh(t *testing.T) {

@@ -106,13 +106,13 @@ const detect = "with IP_AUTODETECTION_METHOD (IP6_AUTODETECTION_METHOD), by the 
 func foreignReflector(v *view) *plan.Problem {
 	n, found := first(v.Nodes, func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() })
 	return plan.ProblemIf(found, "ForeignReflector", "node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
-		"%sremove its routeReflectorClusterID and the BGPPeers that belong to it%s", n.Name, n.ClusterID, v.meshFirst(), v.orKeep())
+		"%sremove its routeReflectorClusterID and the BGPPeers that belong to it%s; stop before that what makes them, as a playbook that is applied again", n.Name, n.ClusterID, v.meshFirst(), v.orKeep())
 }
 
 // routesFromRouters: the mesh is off, and what nodes have instead is outside of the cluster. What routers pass on is not
 // known here, and they do what route reflectors would do.
 func routesFromRouters(v *view) *plan.Problem {
-	if !v.meshless() {
+	if !v.meshless() || v.Routes.Useless() {
 		return nil
 	}
 	routed, without := simulate.Routed(v.d.RoleLabel, v.Nodes, v.Peers), []string{}
@@ -160,7 +160,16 @@ func (v *view) meshFirst() string {
 	if v.BGP.MeshOn() || v.relied() {
 		return ""
 	}
-	return "the node-to-node mesh is off, and " + v.carried() + ", so switch the mesh on first and wait until its sessions are Established; then "
+	out := "the node-to-node mesh is off, and " + v.carried() + ", so "
+	if by := ByAddress(v.Cluster, v.d.RoleLabel); by != "" {
+		out += fmt.Sprintf("replace BGPPeer %s and others with a peerIP of nodes by some with a peerSelector, as beside the mesh their sessions would end; then ", by)
+	}
+	return out + "switch the mesh on first and wait until its sessions are Established; then "
+}
+
+// ByAddress names a BGPPeer of others whose sessions would end were the mesh switched on.
+func ByAddress(c plan.Cluster, roleLabel string) string {
+	return simulate.NewConfiguration(roleLabel, c.Nodes, c.BGP, c.Peers).ByAddress()
 }
 
 // orKeep ends that advice: the way is described, and nobody has to take it.
@@ -195,7 +204,7 @@ func foreignPeer(v *view) *plan.Problem {
 		what = "makes no sessions now, as " + side + ", and would between nodes of this cluster as soon as one is"
 	}
 	return plan.Problemf("ForeignInClusterPeer", "BGPPeer %s %s, and was not made by rrpool: "+
-		"%sdelete it, or keep your own route reflection and set spec.mode to Paused", p.Name, what, v.meshFirst())
+		"%sdelete it, once nothing makes it again, or keep your own route reflection and set spec.mode to Paused", p.Name, what, v.meshFirst())
 }
 
 // Idle says why a BGPPeer gives no session between these nodes now, "" where it does.
@@ -225,7 +234,15 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 	if p.PeerSelector != "" {
 		return true
 	}
-	return plan.Here(simulate.PeerAddress(p.PeerIP), nodes)
+	return plan.Here(simulate.PeerAddress(p.PeerIP), nodes) && !itself(p, nodes)
+}
+
+// itself: the BGPPeer is of the node that has its address, and of no other. Calico leaves it out.
+func itself(p plan.Peer, nodes []plan.Node) bool {
+	address := simulate.PeerAddress(p.PeerIP)
+	other := func(n plan.Node) bool { return !slices.Contains(n.Addresses, address) }
+	selects := func(nodes []plan.Node) bool { return simulate.Selects(p, nodes, "") }
+	return selects(nodes) && !selects(filter(nodes, other))
 }
 
 // Refused reports whether rrpool does not act beside such a BGPPeer of others. One with an address of a machine that is not
@@ -235,7 +252,7 @@ func Refused(p plan.Peer, nodes []plan.Node, starting bool) bool {
 		return InCluster(p, nodes)
 	}
 	address := simulate.PeerAddress(p.PeerIP)
-	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, address) })
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, address) }) && !itself(p, nodes)
 }
 
 // foreignLabel: the label the user chose for reflectors is already in use for

@@ -243,6 +243,21 @@ func (c *Configuration) Connects(name string) bool {
 	return i >= 0 && slices.ContainsFunc(c.kinds, here) && slices.ContainsFunc(c.kinds, there)
 }
 
+// ByAddress names the first BGPPeer of others by which two nodes without a cluster ID have a session at an address. Beside the mesh both would have
+// two for one connection, and none stays up.
+func (c *Configuration) ByAddress() string {
+	for i, p := range c.peerings {
+		for a, n := range c.kinds {
+			for b, o := range c.kinds {
+				if !p.Owned && p.address.IsValid() && a != b && n.clusterID+o.clusterID == "" && n.from.has(i) && o.to.has(i) {
+					return p.Name
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // Change is what the nodes do when one configuration follows another, counted in sessions.
 type Change struct{ Added, Removed, Restarted int }
 

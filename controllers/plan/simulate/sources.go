@@ -58,12 +58,12 @@ func (n *Network) source(class int, mesh bool) Source {
 }
 
 // Routed names for each node with a session to a router outside of the cluster the first BGPPeer that gives it one. Those
-// of rrpool lead to no router, and neither do those to pods.
+// of rrpool lead to no router, and neither do those to pods or to the node itself.
 func Routed(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]string {
 	var outside []peering
 	for _, p := range peers {
 		address := PeerAddress(p.PeerIP)
-		if !p.Owned && p.Peering == "" && address.IsValid() && !strings.Contains(p.Extra, "localWorkloadSelector") && !plan.Here(address, nodes) {
+		if !p.Owned && p.Peering == "" && address.IsValid() && !address.IsLoopback() && !strings.Contains(p.Extra, "localWorkloadSelector") && !plan.Here(address, nodes) {
 			outside = append(outside, peering{Peer: p, global: isGlobal(p), address: address})
 		}
 	}
