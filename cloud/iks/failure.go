@@ -77,6 +77,14 @@ func absent(err error, what string) bool {
 	return e.Subject == "" || e.Subject == what
 }
 
+// errNoWords is the cause of a 404 without a word of the service.
+var errNoWords = errors.New("status 404")
+
+// noPool: a pool that was asked for does not exist, in any of the ways in which a service may say that. One answer proves little.
+func noPool(err error) bool {
+	return absent(err, ofPool) || cloud.Is(err, cloud.InvalidInput) || errors.Is(err, errNoWords)
+}
+
 // hasZone: the pool has the zone that was to be added.
 func hasZone(err error) bool {
 	e, ok := errors.AsType[*cloud.Error](err)
@@ -170,7 +178,9 @@ func (s *session) refused(op string, resp *http.Response, body []byte) error {
 		}
 	case !w.known():
 		// Not a word of the service about the request: nothing is proven by it.
-		e.Message += lookAround
+		if e.Message += lookAround; status == http.StatusNotFound {
+			e.Err = errNoWords
+		}
 	case status >= 500 || status == http.StatusRequestTimeout:
 		e.Message += ownFault
 	case w.ErrorCode != "":

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
+	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/providertest"
@@ -221,6 +222,33 @@ func TestAStaleIDHoldsNothingUp(t *testing.T) {
 		got, err = fresh.Observe(t.Context(), want)
 		require.NoError(t, err, "all of them were waited for at once")
 		require.Equal(t, want.Known, got.Gone)
+	}
+}
+
+// A service may say in several ways that it has no such pool: what a person has deleted is made again.
+func TestAPoolIsGoneInWhateverWords(t *testing.T) {
+	for _, generation := range both {
+		for _, f := range []iksserver.Fault{
+			{Status: 400, Body: `{"code":"E0013","description":"The worker pool ID is not valid."}`},
+			{Status: 404, Body: "not found"},
+		} {
+			w, p := settled(t, generation, spec(1))
+			id := poolID(w)
+			w.RemovePool(clusterID, providertest.PoolName)
+			w.Advance(10 * time.Minute)
+			f.Method, f.Path = "GET", "getWorkerPool$"
+			w.Server.Inject(f)
+			_, err := p.Observe(t.Context(), spec(1))
+			require.True(t, cloud.Is(err, cloud.Unavailable), "%v", err)
+			require.Equal(t, poolplan.SettlePause/4, cloud.RetryAfter(err))
+			w.Advance(poolplan.SettlePause)
+			progress, err := p.Ensure(t.Context(), spec(1))
+			require.NoError(t, err)
+			require.Contains(t, progress.Did, "created", "%+v", progress)
+			w.ClearFaults()
+			settle(t, w, p, spec(1))
+			require.NotEqual(t, id, poolID(w))
+		}
 	}
 }
 

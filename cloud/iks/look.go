@@ -402,7 +402,7 @@ func (p *Provider) confirmNone(ctx context.Context, v view) (string, error) {
 		var got containerv2.GetWorkerPoolResponse
 		err := p.get(ctx, "asking for", to(v.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, name), &got)
 		switch {
-		case absent(err, ofPool) || cloud.Is(err, cloud.InvalidInput):
+		case noPool(err):
 		case err != nil:
 			return "", err
 		case got.ID == "" || got.PoolName == "":

@@ -394,7 +394,11 @@ func TestAFullSubnetIsNotTaken(t *testing.T) {
 	three.SizePerZone = 3
 	require.ErrorContains(t, refused(t, p, three, cloud.InvalidInput), "subnet few in zone us-south-1 has 1 free addresses, for 2 workers")
 	require.Equal(t, ordered, few.Mutations())
-	few.Server.Inject(rewrite("getSubnets$", 0, edited(func(o map[string]any) { o["availableIPv4AddressCount"] = 0 })))
+	few.Server.Inject(rewrite("getSubnets$", 0, edited(func(o map[string]any) {
+		if o["id"] == "few" {
+			o["availableIPv4AddressCount"] = 0
+		}
+	})))
 	one.Replace = []string{few.Workers()[0].ID}
 	few.Server.Inject(iksserver.Fault{Path: workerList, Times: 1, Spoil: edited(func(o map[string]any) { o["networkInterfaces"] = []any{} })})
 	require.ErrorContains(t, refused(t, p, one, cloud.InvalidInput), "for 1 workers")
@@ -405,6 +409,23 @@ func TestAFullSubnetIsNotTaken(t *testing.T) {
 	w = full()
 	w.Server.Inject(iksserver.Fault{Path: "getSubnets$", Status: http.StatusInternalServerError})
 	settle(t, w, w.provider(t, nil), want) // a listing that fails holds nothing up
+}
+
+// A service that counts no free addresses says 0 for all subnets: the order will tell.
+func TestSubnetsWithoutACountAreTaken(t *testing.T) {
+	for _, own := range []string{"", "own-us-south-2"} {
+		w := newWorld(t, iksserver.VPC, func(c *iksserver.Cluster) {
+			for i := range c.Zones {
+				c.Zones[i].Subnets = []iksserver.Subnet{{ID: "own-" + c.Zones[i].ID}}
+			}
+		})
+		want := spec(1)
+		if own != "" {
+			want.Options.Networks = map[string]cloud.Network{"us-south-2": {SubnetID: own}}
+		}
+		settle(t, w, w.provider(t, nil), want)
+		require.Contains(t, strings.Join(changes(w), "\n"), `"subnetID":"own-us-south-2"`)
+	}
 }
 
 // OpenShift does not run on every flavor, and the cluster is one by its type or its version.

@@ -173,6 +173,22 @@ func (g vpc) subnets(ctx context.Context, zone string, others []pool) (list []su
 	return list, err
 }
 
+// counts: some subnet of the cluster's zones has free addresses. Where none has, these are not counted.
+func (g vpc) counts(ctx context.Context, zone string, list []subnet, others []pool) bool {
+	some := func(s subnet) bool { return s.free() > 0 }
+	seen := map[string]bool{zone: true}
+	for _, o := range others {
+		for z := range o.zones {
+			if !seen[z] && !slices.ContainsFunc(list, some) {
+				more, _ := g.subnets(ctx, z, others) // one that fails tells nothing
+				list = slices.Concat(list, more)
+			}
+			seen[z] = true
+		}
+	}
+	return slices.ContainsFunc(list, some)
+}
+
 // pickSubnet takes the one that is asked for, else that of the other pools, unless it has too few free addresses, else the one
 // with the most room. A worker that is ordered into a full one never comes.
 func (g vpc) pickSubnet(ctx context.Context, zone, asked string, workers int, others []pool) (string, error) {
@@ -186,6 +202,9 @@ func (g vpc) pickSubnet(ctx context.Context, zone, asked string, workers int, ot
 	}
 	i := slices.IndexFunc(list, func(s subnet) bool { return s.ID == wanted })
 	room := slices.IndexFunc(list, func(s subnet) bool { return s.holds(workers) })
+	if room < 0 && len(list) > 0 && !g.counts(ctx, zone, list, others) {
+		return cmp.Or(wanted, list[0].ID), nil // the order will tell
+	}
 	switch {
 	case wanted != "" && (i < 0 || list[i].holds(workers)):
 		return wanted, nil
