@@ -23,8 +23,8 @@ const (
 )
 
 // limits of orders, and of removals, that no failure explains, for a pool of so many workers: all of them may be
-// exchanged twice within an hour, and four times within a day.
-func limits(workers int) (hour, day int) { return 2*workers + 2, 4*workers + 4 }
+// ordered and exchanged twice within an hour, and five times within a day.
+func limits(workers int) (hour, day int) { return 3*workers + 2, 6*workers + 4 }
 
 // Ledger is what was asked of the cloud within the last day. Unlike a Memory it outlives the process, and it bounds what
 // is asked for; the zero value bounds nothing.
@@ -32,6 +32,10 @@ type Ledger struct {
 	// Lasting is the size per zone that was wanted at the last request, without substitutes; 0: unknown.
 	Lasting  int       `json:"lasting,omitempty"`
 	Requests []Request `json:"requests,omitempty"`
+	// Sizes are those that the pools had last, and Anew is since when only rrpool has changed them: what others resize brings
+	// workers that nobody ordered here.
+	Sizes map[string]int `json:"sizes,omitempty"`
+	Anew  int64          `json:"anew,omitempty"`
 }
 
 // Request is one request to the cloud.
@@ -57,10 +61,12 @@ type Request struct {
 	Lost     bool `json:"lost,omitempty"`
 	Repeated bool `json:"repeated,omitempty"`
 	// Series is how many replacements in a row, since First, have brought the zone no Ready node that stays, this one included.
-	// Others are the zone's other workers then: Worked says that the node of one which came later was Ready an hour after.
+	// Others are the zone's other workers then: Ready is since when the node of one which came later is Ready, and Worked says
+	// that it was for proofTime.
 	Series int      `json:"series,omitempty"`
 	First  int64    `json:"first,omitempty"`
 	Others []string `json:"others,omitempty"`
+	Ready  int64    `json:"ready,omitempty"`
 	Worked bool     `json:"worked,omitempty"`
 }
 
@@ -169,12 +175,16 @@ func (l Ledger) tries(step Request) (out []Request) {
 
 // See brings both pools' ledger up to date with what they show.
 func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
-	l = l.since(p[0].Now.Add(-window))
+	l = p.seeSizes(l.since(p[0].Now.Add(-window)))
 	for i, r := range l.Requests {
 		for _, s := range p {
 			if s.Name == r.Pool {
 				l.Requests[i].Shown = r.Shown || s.shows(r, want, p.live())
-				l.Requests[i].Worked = r.Worked || r.Kind == Replace && s.Now.Sub(r.at()) >= time.Hour && s.hasNew(r, want.Ready)
+				l.Requests[i].Ready = 0
+				if r.Kind == Replace && s.hasNew(r, want.Ready) {
+					l.Requests[i].Ready = cmp.Or(r.Ready, s.Now.Unix())
+					l.Requests[i].Worked = r.Worked || s.Now.Unix()-l.Requests[i].Ready >= int64(proofTime.Seconds())
+				}
 			}
 		}
 	}
@@ -186,6 +196,29 @@ func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
 	for i := range p {
 		p[i].Ledger, p[i].total = l, p.live()
 	}
+	return l
+}
+
+// seeSizes notes which sizes the pools have, and when one came that was not asked for.
+func (p *Pair) seeSizes(l Ledger) Ledger {
+	sizes := map[string]int{}
+	for _, s := range p {
+		if !s.Exists || s.SizeUnknown {
+			continue
+		}
+		sizes[s.Name] = s.SizePerZone
+		before, known := l.Sizes[s.Name]
+		asked := before
+		for _, r := range l.Requests {
+			if r.Pool == s.Name && r.Size > 0 {
+				asked = r.Size
+			}
+		}
+		if known && s.SizePerZone != before && s.SizePerZone != asked {
+			l.Anew = s.Now.Unix()
+		}
+	}
+	l.Sizes = sizes
 	return l
 }
 
@@ -271,13 +304,24 @@ func (s State) hasNew(r Request, ready []string) bool {
 
 // vain is the last replacement in the zone of step, a replacement, and how many in a row have come to nothing: the node of
 // the new worker was never Ready, or not for long. Step may be about one that was there before, while the new one is well.
+// Those that worked count when there are more than oftenWorked for each worker of the zone within a day.
 func (s State) vain(step Step, want cloud.PoolSpec) (last Request, n int) {
 	last, ok := s.Ledger.replacement(s.Name, step.Zone)
-	if !ok || last.Worked || slices.Contains(last.Others, step.Worker) && s.hasNew(last, want.Ready) {
+	switch {
+	case !ok || slices.Contains(last.Others, step.Worker) && s.hasNew(last, want.Ready):
 		return last, 0
+	case last.Worked:
+		worked := len(slices.DeleteFunc(slices.Clone(s.Ledger.Requests), func(r Request) bool { return !r.Worked || r.Pool != s.Name || r.Zone != step.Zone }))
+		return last, max(0, worked/max(1, s.live(step.Zone))-oftenWorked)
 	}
 	return last, max(last.Series, 1)
 }
+
+// proofTime is how long the node of a new worker is Ready before the worker counts as one that works.
+const proofTime = 10 * time.Minute
+
+// oftenWorked is how many workers in the place of one may die a day, after they had worked, before the next ones are delayed.
+const oftenWorked = 5
 
 // longestBrake is the longest pause between two replacements in a zone.
 const longestBrake = 8 * time.Hour
@@ -436,11 +480,15 @@ func (s State) room(b budget, r Request) time.Time {
 // unasked is how many more workers there are than there should be, since the first removal that no failure explains, and
 // since the first request: what was ordered before that removal may have come after it.
 func (s State) unasked() (came int, first Request) {
-	i := slices.IndexFunc(s.Ledger.Requests, func(r Request) bool { return r.removed() > 0 })
+	requests := s.Ledger.Requests
+	for len(requests) > 0 && requests[0].At < s.Ledger.Anew {
+		requests = requests[1:]
+	}
+	i := slices.IndexFunc(requests, func(r Request) bool { return r.removed() > 0 })
 	if i < 0 {
 		return 0, Request{}
 	}
-	return min(s.surplus(s.Ledger.Requests), s.surplus(s.Ledger.Requests[i:])), s.Ledger.Requests[i]
+	return min(s.surplus(requests), s.surplus(requests[i:])), requests[i]
 }
 
 // surplus is how many more workers there are than these requests explain.

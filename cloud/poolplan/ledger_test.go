@@ -335,7 +335,7 @@ func TestReplacementsThatComeToNothingAreBraked(t *testing.T) {
 	}
 }
 
-// TestWorkersThatDieSoonAreBraked as if their nodes had never been Ready; several that die at once are not.
+// TestWorkersThatDieSoonAreBraked once several did so within a day; several that die at once are not.
 func TestWorkersThatDieSoonAreBraked(t *testing.T) {
 	b := newBarren(3)
 	b.cured = true
@@ -357,7 +357,7 @@ func TestWorkersThatDieSoonAreBraked(t *testing.T) {
 		}
 	}
 	require.True(t, b.said)
-	require.LessOrEqual(t, len(b.replaced["a"]), 9)
+	require.LessOrEqual(t, len(b.replaced["a"]), 13)
 }
 
 // The number of them, since when, and the cloud's words about the last are said.
@@ -420,5 +420,80 @@ func TestWhatAProcessThatDiedMayNotHaveAskedFor(t *testing.T) {
 		step, err := pair.Next(w)
 		require.NoError(t, err)
 		require.Equal(t, kind, step.Kind, tries)
+	}
+}
+
+// shrink has the pool become one of so many workers in each zone, as a caller does: one surplus worker at a time.
+func (b *believed) shrink(t *testing.T, size int) {
+	t.Helper()
+	for range 60 {
+		w, n := want(size), map[string]int{}
+		for _, o := range b.Workers {
+			if n[o.Zone]++; n[o.Zone] > size {
+				w.Retire = []string{o.ID}
+			}
+		}
+		require.NoError(t, b.turn(w, b.Now.Minute()%7 == 0))
+		b.Now = b.Now.Add(time.Minute)
+	}
+}
+
+// What somebody else resizes brings workers that nobody ordered, and is put right; what comes back without that is not.
+func TestAResizeByOthersIsNoRefill(t *testing.T) {
+	for _, resized := range []bool{true, false} {
+		b := &believed{State: whole(2, "a", "b", "c")}
+		b.shrink(t, 1)
+		require.Len(t, b.Workers, 3)
+		for range 3 { // three times a day
+			for _, z := range b.Zones {
+				b.order(z)
+			}
+			if resized {
+				b.SizePerZone = 2
+			}
+			b.shrink(t, 1)
+			require.Equal(t, !resized, b.said)
+			if resized {
+				require.Len(t, b.Workers, 3)
+				require.Equal(t, 1, b.SizePerZone)
+			}
+		}
+	}
+}
+
+// A pool may be made, and be deleted by others twice, within an hour.
+func TestAPoolThatIsDeletedTwiceIsMadeAgain(t *testing.T) {
+	b := &believed{State: whole(1)}
+	w := want(1)
+	w.Zones = []string{"a", "b", "c"}
+	for range 3 {
+		b.Zones, b.Workers, b.Memory = nil, nil, poolplan.Memory{}
+		for range 15 {
+			require.NoError(t, b.turn(w, false))
+			b.Now = b.Now.Add(time.Minute)
+		}
+		require.Len(t, b.Workers, 3)
+		require.False(t, b.said)
+	}
+}
+
+// Workers that were well for twenty minutes are replaced at once, each time. Those that were for a minute are not.
+func TestReplacementsThatWorkedAreNotBraked(t *testing.T) {
+	for well, braked := range map[int]bool{20: false, 2: true} {
+		b := newBarren(1)
+		b.cured, b.ready["a-0"] = true, false
+		for i := range 6 {
+			if b.pass(t, 1, never); i > 0 {
+				b.pass(t, max(0, 25-10-well), never)
+			}
+			if !braked {
+				require.Len(t, b.replaced["a"], i+1, "%d", i)
+			}
+			b.pass(t, 10+well, never)
+			for id := range b.ready {
+				b.ready[id] = b.ready[id] && id[0] != 'a'
+			}
+		}
+		require.Equal(t, braked, len(b.replaced["a"]) < 6)
 	}
 }
