@@ -18,6 +18,9 @@ import (
 // listingPatience is how long an order is held up by listings of what there is to order.
 const listingPatience = 10 * time.Second
 
+// groupsOfAWorker are the security groups that a network interface of a VPC can have.
+const groupsOfAWorker = 5
+
 // checkIDs refuses ids that do not fit into a request.
 func checkIDs(want cloud.PoolSpec) error {
 	o := want.Options
@@ -53,6 +56,9 @@ func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, w
 	switch {
 	case err != nil:
 		return "", err
+	case step.Kind == poolplan.Create && len(want.Options.SecurityGroups) >= groupsOfAWorker:
+		return "", p.invalidOrder("securityGroups has %d, and a worker can have %d, the cluster's own among them: name %d at most",
+			len(want.Options.SecurityGroups), groupsOfAWorker, groupsOfAWorker-1)
 	case step.Kind == poolplan.Create:
 		return p.checkListed(ctx, v, cmp.Or(want.Flavor, v.traits().flavor), zones, zones, want.Options.Networks, want.SizePerZone)
 	case step.Kind == poolplan.AddZone && v.pool.flavor != "":

@@ -137,6 +137,16 @@ func TestThePoolHasTheEntitlementOfItsCluster(t *testing.T) {
 	}
 }
 
+// Five are as many as a worker can have, with the cluster's own one. A pool that exists is as it is.
+func TestAWorkerHasFiveSecurityGroups(t *testing.T) {
+	w, want := newWorld(t, iksserver.VPC), spec(1)
+	want.Options.SecurityGroups = []string{"r-1", "r-2", "r-3", "r-4", "r-5"}
+	require.Contains(t, refusedOrder(t, w, want), "name 4 at most")
+	four := want
+	four.Options.SecurityGroups = want.Options.SecurityGroups[:4]
+	settle(t, w, w.provider(t, nil), four)
+}
+
 // An option that the cluster's generation does not have is refused before anything is ordered, and a pool that exists is kept whole.
 func TestOptionsOfTheOtherGeneration(t *testing.T) {
 	for generation, wrong := range map[string]map[string]cloud.PoolOptions{
