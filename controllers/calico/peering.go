@@ -107,7 +107,8 @@ func clusterIPs(spec apiv3.BGPConfigurationSpec) []netip.Prefix {
 	return out
 }
 
-// list reads all custom resources of a kind, none where the API does not have it.
+// list reads all custom resources of a kind, none where the API does not have it. As Calico does, it leaves out what cannot be read, unless it
+// has a name of ours.
 func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured.Unstructured) error) error {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
@@ -115,8 +116,10 @@ func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured
 		return fmt.Errorf("listing %ss: %w", kind, err)
 	}
 	for i := range found.Items {
-		if err := each(&found.Items[i]); err != nil {
+		if err := each(&found.Items[i]); err != nil && strings.HasPrefix(found.Items[i].GetName(), peering.Prefix) {
 			return err
+		} else if err != nil {
+			a.cfg.Log.Error(err, "an object is left out")
 		}
 	}
 	return nil

@@ -360,3 +360,23 @@ func TestABrokenNoteOfWhatIsAnnouncedIsNamed(t *testing.T) {
 		require.ErrorContains(t, err, `as ["10.96.0.0/12"]: correct it`)
 	}))
 }
+
+// As Calico does, rrpool leaves out what cannot be read: one such object of others stops no ClusterPeering.
+func TestAnObjectThatCannotBeReadStopsNoPeering(t *testing.T) {
+	onlyV1(t)
+	b := newBench(t).run()
+	create := func(kind, name string, spec map[string]any) {
+		raw := b.custom(kind, name)
+		raw.SetAnnotations(map[string]string{metadataAnnotation: "{"})
+		raw.Object["spec"] = spec
+		require.NoError(t, b.kube.Create(t.Context(), raw))
+	}
+	create(apiv3.KindIPPool, "spoiled", map[string]any{"cidr": "10.8.0.0/16"})
+	create(apiv3.KindBGPFilter, "spoiled", map[string]any{})
+	out, err := b.ObservePeering(t.Context(), scope)
+	require.NoError(t, err)
+	require.Empty(t, out.Pools)
+	create(apiv3.KindIPPool, peering.Prefix+"b", map[string]any{"cidr": "10.9.0.0/16"})
+	_, err = b.ObservePeering(t.Context(), scope)
+	require.ErrorContains(t, err, peering.Prefix+"b", "it is not known whether one of ours is there")
+}
