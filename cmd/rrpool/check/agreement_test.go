@@ -70,7 +70,10 @@ var refusals = map[string]stopped{
 	"UnusableBGPAddress":   {edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.2")} }},
 	"ForeignReflector":     {edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ClusterID = "1.0.0.1" }},
 	"ForeignInClusterPeer": {edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", PeerSelector: "all()"}} }},
-	"NameTaken":            {edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }},
+	"SelectorTooLong": {edit: func(f *facts) {
+		f.snapshot.Cluster.Peers = []plan.Peer{{Name: "p", NodeSelector: strings.Repeat("(", 1_000_000), PeerIP: "192.0.2.1"}}
+	}},
+	"NameTaken": {edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }},
 	"ForeignLabel": {edit: func(f *facts) {
 		f.object.Spec.BGP.NodeLabel, f.snapshot.Cluster.Nodes[0].RoleLabel = "example.com/rr", true
 	}},

@@ -479,10 +479,10 @@ func TestATenantsDaemonSetIsNotCalicoNode(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ real, other *appsv1.DaemonSet }{
 		"of the same size, and first by namespace": {in("calico-system", 12, true), in("apps", 12, true)},
-		"for more nodes":                           {in("kube-system", 12, true), in("apps", 30, true)},
-		"in a network of its own":                  {in("canal", 12, true), in("kube-system", 30, false)},
-		"left over, for no node":                   {in("canal", 12, true), in("kube-system", 0, true)},
-		"Calico's former one":                      {in("calico-system", 10, true), in("kube-system", 2, true)},
+		"for more nodes":          {in("kube-system", 12, true), in("apps", 30, true)},
+		"in a network of its own": {in("canal", 12, true), in("kube-system", 30, false)},
+		"left over, for no node":  {in("canal", 12, true), in("kube-system", 0, true)},
+		"Calico's former one":     {in("calico-system", 10, true), in("kube-system", 2, true)},
 	} {
 		require.Negative(t, likelier(tc.real, tc.other), name)
 		require.Positive(t, likelier(tc.other, tc.real), name)
