@@ -195,6 +195,8 @@ type Worker struct {
 	Former bool `json:"former,omitempty"`
 	// DeleteFailed: it is WorkerDeleting, and the cloud has given that up.
 	DeleteFailed bool `json:"-"`
+	// Physical: it is a machine of its own, which a cloud may take days to set up.
+	Physical bool `json:"-"`
 	// LeavingSince is since when the caller has seen it WorkerDeleting. A provider does not set it.
 	LeavingSince time.Time `json:"-"`
 }

@@ -136,6 +136,9 @@ func networks[Z any](zones []Z, of func(Z) (string, cloud.Network)) (out map[str
 // plain takes off what the service adds to the flavor of encrypted disks.
 func plain(flavor string) string { return strings.TrimSuffix(flavor, ".encrypted") }
 
+// bareMetal are flavors such as mb4c.20x64 and cx2d.metal.96x192, as IBM's documentation of workers names them.
+var bareMetal = regexp.MustCompile(`^m[bdegrs]\d|metal`)
+
 // member is one of a listing. Where it has not the form that is expected, err says why, and the rest of it is there.
 type member[T any] struct {
 	is  T

@@ -54,7 +54,7 @@ func (g classic) workers(ctx context.Context, at route) (out []worker, err error
 		}
 		out = append(out, worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
 			ID: l.ID, NodeName: l.PrivateIP, Zone: l.Location, Flavor: plain(l.MachineType), State: v1State(l),
-			DeleteFailed: l.State == deleteFailed, Outdated: outdated(l.KubeVersion, l.TargetVersion),
+			DeleteFailed: l.State == deleteFailed, Physical: bareMetal.MatchString(l.MachineType), Outdated: outdated(l.KubeVersion, l.TargetVersion),
 			Message: cmp.Or(l.ErrorMessage, l.Status, l.State),
 		}})
 	}

@@ -102,3 +102,11 @@ func TestAFloodOfHeadersAndARefusalAreBounded(t *testing.T) {
 	_, err = p.Observe(t.Context(), cloud.PoolSpec{SizePerZone: 1})
 	require.ErrorContains(t, err, "server response headers exceeded 65536 bytes")
 }
+func TestWhichFlavorsAreBareMetal(t *testing.T) {
+	for flavor, metal := range map[string]bool{
+		"mb4c.20x64": true, "mr1c.28x512": true, "ms3c.4x32.1.9tb.ssd": true, "mg1c.28x256": true, "cx2d.metal.96x192": true,
+		"m3c.8x64": false, "mx2.16x128": false, "mx3d.2x20": false, "b3c.4x16": false, "bx2.4x16": false, "gx3.16x80.l4": false,
+	} {
+		require.Equal(t, metal, bareMetal.MatchString(flavor), flavor)
+	}
+}

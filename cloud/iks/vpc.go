@@ -44,8 +44,8 @@ func (g vpc) workers(ctx context.Context, at route) (out []worker, err error) {
 		}
 		w := worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
 			ID: l.ID, Zone: l.Location, Flavor: l.Flavor, State: v2State(l), Outdated: outdated(l.KubeVersion.Actual, l.KubeVersion.Target),
-			DeleteFailed: l.LifeCycle.ActualState == deleteFailed,
-			Message:      cmp.Or(l.LifeCycle.Message, l.Health.Message, l.LifeCycle.ActualState),
+			DeleteFailed: l.LifeCycle.ActualState == deleteFailed, Physical: bareMetal.MatchString(l.Flavor),
+			Message: cmp.Or(l.LifeCycle.Message, l.Health.Message, l.LifeCycle.ActualState),
 		}}
 		if i := slices.IndexFunc(l.NetworkInterfaces, func(n containerv2.Network) bool { return n.Primary }); i >= 0 {
 			w.NodeName = l.NetworkInterfaces[i].IpAddress

@@ -513,3 +513,15 @@ func TestARecordThatIsNotSavedIsAnError(t *testing.T) {
 	require.ErrorIs(t, r.Write(t.Context(), "after"), context.DeadlineExceeded)
 	require.Equal(t, "before", r.Text())
 }
+
+// A machine of its own may take days, and its successor as long.
+func TestAPhysicalMachineIsNotGivenUp(t *testing.T) {
+	for _, physical := range []bool{false, true} {
+		c, now := &poolClient{}, time.Now()
+		pool := &cloud.Pool{Workers: []cloud.Worker{{ID: "w", State: cloud.WorkerProvisioning, Physical: physical}}}
+		c.noteLeaving(pool, now)
+		c.noteLeaving(pool, now.Add(setupLimit))
+		require.Equal(t, physical, pool.Workers[0].State == cloud.WorkerProvisioning)
+		require.Len(t, pool.Problems, 1, "it is said in any case")
+	}
+}

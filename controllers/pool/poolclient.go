@@ -201,7 +201,7 @@ func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 		case cloud.WorkerDeleting:
 			w.LeavingSince = note(w.ID, rollout.LeavingLimit, "on its way out", words)
 		case cloud.WorkerProvisioning:
-			if now.Sub(note("new "+w.ID, setupLimit, "being set up", words)) >= setupLimit {
+			if now.Sub(note("new "+w.ID, setupLimit, "being set up", words)) >= setupLimit && !w.Physical {
 				w.State = cloud.WorkerFailed
 			}
 		case cloud.WorkerDeployed, cloud.WorkerUnhealthy, cloud.WorkerFailed:
