@@ -426,32 +426,32 @@ func TestAMeshThatWasOffBeforeStaysOff(t *testing.T) {
 // gate too. Once reflectors are there, nothing is held up.
 func TestNothingIsOrderedBeforeASignOfBGP(t *testing.T) {
 	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 5, 0, 3), "dedicated nodes": newWorld(1, 5, 3)} {
-		for _, timer := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, Timer %t", name, timer), func(t *testing.T) {
-				w.d.Timer = timer
-				o := w.observe()
-				require.Equal(t, "EnsurePool", w.next(o).Name)
-				o.BGPUnknown = "no pod of calico-node is seen"
-				s := w.next(o)
-				require.Equal(t, "AwaitBGP", s.Name)
-				require.Contains(t, s.Reason, "no pod of calico-node is seen")
-				require.Empty(t, s.Actions)
-				require.Len(t, s.WaitingFor, 3)
-				require.Contains(t, s.WaitingFor[0], "a status report from ")
-				require.Len(t, s.Watch, 3, "one of them may have no calico-node")
-				require.Equal(t, time.Minute, s.Timeout)
+		t.Run(name, func(t *testing.T) {
+			o := w.observe()
+			require.Equal(t, "EnsurePool", w.next(o).Name)
+			o.BGPUnknown = "no pod of calico-node is seen"
+			s := w.next(o)
+			require.Equal(t, "AwaitBGP", s.Name)
+			require.Contains(t, s.Reason, "no pod of calico-node is seen")
+			require.Empty(t, s.Actions)
+			require.Len(t, s.WaitingFor, 3)
+			require.Contains(t, s.WaitingFor[0], "a status report from ")
+			require.Len(t, s.Watch, 3, "one of them may have no calico-node")
+			require.Equal(t, time.Minute, s.Timeout)
 
-				node := s.Watch[0].Node
-				o.Statuses = map[string]plan.Status{node: {Node: node, Cleared: w.now}}
-				require.Equal(t, []plan.Action{plan.RefreshStatus{Node: node}}, w.next(o).Actions)
-				o.Statuses[node] = plan.Status{Node: node, Updated: w.now, Sessions: []plan.Session{{Kind: plan.SessionMesh}}}
-				require.Contains(t, w.next(o).WaitingFor, "a session of "+node+" to be Established")
+			node := s.Watch[0].Node
+			o.Statuses = map[string]plan.Status{node: {Node: node, Cleared: w.now}}
+			require.Equal(t, []plan.Action{plan.RefreshStatus{Node: node}}, w.next(o).Actions)
+			o.Statuses[node] = plan.Status{Node: node, Updated: w.now, Sessions: []plan.Session{{Kind: plan.SessionMesh}}}
+			require.Contains(t, w.next(o).WaitingFor, "a session of "+node+" to be Established")
 
-				saved := plan.Mesh{}
-				o.BGP.Saved = &saved
-				require.NotEqual(t, "AwaitBGP", w.next(o).Name)
-			})
-		}
+			saved := plan.Mesh{}
+			o.BGP.Saved = &saved
+			require.NotEqual(t, "AwaitBGP", w.next(o).Name)
+			o.BGP.Saved, w.d.Timer = nil, true
+			require.Equal(t, "EnsurePool", w.next(o).Name, "with the Timer gate no report could show it")
+			w.d.Timer = false
+		})
 		o := w.observe()
 		for i := range o.Nodes {
 			o.Nodes[i].Labels = map[string]string{"kubernetes.io/os": "windows"}
