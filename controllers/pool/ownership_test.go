@@ -1,6 +1,8 @@
 package pool_test
 
 import (
+	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -8,6 +10,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -98,6 +104,30 @@ func TestThePoolsThatWereOurs(t *testing.T) {
 	require.True(t, e.gone())
 	require.Zero(t, e.cloud.deleted)
 	require.Contains(t, strings.Join(e.emitted, "\n"), "worker pool "+ourPool+", which rrpool did not make, is left as it is")
+}
+
+// A policy that refuses the note is told, and holds up neither the looks nor the release.
+func TestARefusedNoteHoldsNothingUp(t *testing.T) {
+	e := newEnvironment(t, deletingThePool)
+	e.script = always(steady)
+	e.cloud.pool = cloud.Pool{Exists: true, Owned: true, Name: ourPool, ID: "p1"}
+	e.reconciler.Client = interceptor.NewClient(e.client.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if o.GetAnnotations()[v1alpha1.PoolsAnnotation] != "" && len(o.GetFinalizers()) > 0 {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "routereflectorpools"}, o.GetName(), errors.New("by a policy"))
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	for range 3 {
+		require.NoError(t, e.reconcile())
+		require.Positive(t, e.result.RequeueAfter)
+		e.clock = e.clock.Add(10 * time.Minute)
+	}
+	require.Contains(t, e.degraded(), "by a policy")
+	e.delete()
+	require.NoError(t, e.reconcile())
+	require.True(t, e.gone())
 }
 
 // A manager that starts, and a command, look for each of these IDs: those of pools that are gone go from the object.

@@ -163,7 +163,11 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 		return r.reportPaused(ctx, s)
 	}
 	if err = r.apply(ctx, s); err == nil {
-		err = errors.Join(s.podsErr, r.rememberPools(ctx, s))
+		err = r.rememberPools(ctx, s)
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // a policy refuses it, and again each time: nothing waits for that
+			s.noteErr, err = err, nil
+		}
+		err = errors.Join(s.podsErr, err)
 	}
 	if err == nil && s.releasable() {
 		err = r.release(ctx, s)
@@ -207,8 +211,10 @@ type Scope struct {
 	warning *plan.Problem
 	// evictable holds the pods still to move from the node that the step drains,
 	// podsErr why they could not be listed, and blockedPods which of them may not go now.
-	evictable   map[string][]string
-	podsErr     error
+	evictable map[string][]string
+	podsErr   error
+	// noteErr is why the IDs of the pools may not be written on the object.
+	noteErr     error
 	blockedPods []string
 	// advanced: something was changed that brings the step closer to its end.
 	advanced bool
@@ -276,7 +282,7 @@ func (r *Reconciler) finish(ctx context.Context, s *Scope, err error) (reconcile
 	var shown error
 	switch {
 	case err == nil:
-		r.stepErrors, r.conflicts = errorSeries{}, 0
+		shown, r.stepErrors, r.conflicts = s.noteErr, errorSeries{}, 0
 	case r.worthReporting(err):
 		shown = r.stepErrors.add(s.Step.Name, err)
 	}
