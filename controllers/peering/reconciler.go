@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,11 +44,18 @@ const (
 	look  = 10 * time.Second
 )
 
-// remoteTimeout bounds one look at a remote cluster.
-const remoteTimeout = 5 * time.Second
+// remoteTimeout bounds one look at a remote cluster. After one that failed and took slowLook or more, the next comes after a pause:
+// many clusters that hang must not take all workers.
+const (
+	remoteTimeout = 5 * time.Second
+	slowLook      = time.Second
+	pause         = 30 * time.Second
+)
 
 // Reconciler makes one ClusterPeering after the other as its spec wants it.
 type Reconciler struct {
+	// mu is held but for looks at remote clusters: what two ClusterPeerings need may be the same object, or overlap.
+	mu sync.Mutex
 	// Client writes, and reads the Secrets with kubeconfigs, which are in Namespace.
 	Client client.Client
 	// Live reads past any cache.
@@ -86,6 +94,8 @@ type scope struct {
 
 // Reconcile takes one ClusterPeering a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	object := &v1alpha1.ClusterPeering{}
 	if err := r.Live.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err) //nolint:wrapcheck // it names the object
@@ -139,8 +149,12 @@ func (r *Reconciler) leading(ctx context.Context) error {
 	return r.Leading(ctx)
 }
 
-// gather fills in what the decision depends on.
+// gather fills in what the decision depends on: the remote cluster first, as others may write while it is looked at.
 func (r *Reconciler) gather(ctx context.Context, s *scope) error {
+	var remote *peering.Side
+	if s.object.DeletionTimestamp == nil {
+		remote, s.remoteErr = r.remote(ctx, s.object)
+	}
 	pool := &v1alpha1.RouteReflectorPool{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, pool)
 	if client.IgnoreNotFound(err) != nil {
@@ -151,6 +165,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if s.observed, err = r.Datastore.ObservePeering(ctx, s.labels); err != nil {
 		return fmt.Errorf("observing the cluster: %w", err)
 	}
+	s.observed.Remote = remote
 	spec := s.object.Spec
 	s.desired.Pods, s.desired.KeepNextHop = ptr.Deref(spec.Advertise.Pods, true), spec.NextHop == v1alpha1.NextHopNodes
 	if ref := spec.PasswordSecretRef; ref.Name != "" {
@@ -158,9 +173,6 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	}
 	if err := r.gatherServices(ctx, s); err != nil {
 		return err
-	}
-	if !s.desired.Gone {
-		s.observed.Remote, s.remoteErr = r.remote(ctx, spec.Remote)
 	}
 	if s.desired.Allowed, err = parsed("spec.remote.allowedCIDRs", spec.Remote.AllowedCIDRs, peering.ParseCIDR); err != nil && !s.desired.Gone {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -104,6 +106,7 @@ type bench struct {
 	*peering.Reconciler
 	kube client.Client
 	user string
+	cfg  *rest.Config
 	up   bool
 	// side is the remote cluster, or the reason why it is not known.
 	side    planpeering.Side
@@ -145,6 +148,7 @@ func newBench(t *testing.T) *bench {
 // start is what a new process does.
 func (b *bench) start(cfg *rest.Config) {
 	b.Helper()
+	b.cfg = cfg
 	kube, err := client.New(cfg, client.Options{Scheme: b.kube.Scheme()})
 	require.NoError(b, err)
 	adapter, err := calico.New(calico.Config{RestConfig: cfg, Nodes: kube, Writer: kube, Log: logr.Discard()})
@@ -664,4 +668,84 @@ func TestARemoteClusterThatChangesItsMindIsHeldBack(t *testing.T) {
 	require.NoError(t, b.kube.Update(t.Context(), o))
 	declare(0)
 	require.Equal(t, "Ready False CIDRNotAllowed", b.conditions("b")[0])
+}
+
+// A remote cluster that hangs holds up no other one, with the controller as the manager has it.
+func TestARemoteClusterThatHangsHoldsUpNoOther(t *testing.T) {
+	b := newBench(t)
+	var looks [3]atomic.Int32
+	over, hung := make(chan struct{}), make(chan struct{}, 1)
+	b.ReadSide = func(_ context.Context, config *rest.Config) (planpeering.Side, error) {
+		n := config.Host[len("https://10.9.9.")] - '0'
+		looks[n].Add(1)
+		if n == 0 {
+			hung <- struct{}{}
+			<-over // longer than it may
+		}
+		return planpeering.Side{}, errors.New("no answer")
+	}
+	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cluster-b", Namespace: namespace}, StringData: map[string]string{}}
+	for i := range looks {
+		o.StringData[fmt.Sprint(i)] = fmt.Sprintf(`{"clusters": [{"name": "k", "cluster": {"server": "https://10.9.9.%d"}}], "users": [{"name": "u", "user": {"token": "t"}}],
+			"contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}], "current-context": "c"}`, i)
+	}
+	require.NoError(t, b.kube.Update(t.Context(), o))
+	mgr, err := ctrl.NewManager(b.cfg, ctrl.Options{Scheme: b.kube.Scheme(), Metrics: server.Options{BindAddress: "0"}})
+	require.NoError(t, err)
+	b.Wait = func(d time.Duration) time.Duration { return d / 100 }
+	require.NoError(t, peering.SetupWithManager(mgr, b.Reconciler))
+	peer := func(i int) {
+		p := followed(fmt.Sprintf("b%d", i))
+		p.Spec.Remote.KubeconfigSecretRef.Key = fmt.Sprint(i)
+		b.create(p)
+	}
+	peer(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	<-hung
+	peer(1)
+	peer(2)
+	require.Eventually(t, func() bool { return looks[1].Load() > 2 && looks[2].Load() > 2 }, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, int32(1), looks[0].Load(), "it still hangs")
+	close(over)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+// One that fails slowly is left alone for a while, and says why meanwhile; one that fails at once is not.
+func TestARemoteClusterThatFailsSlowlyIsAskedLessOften(t *testing.T) {
+	b := newBench(t)
+	now, looks, took := time.Unix(1e9, 0), 0, 5*time.Second
+	b.Now = func() time.Time { return now }
+	b.ReadSide = func(context.Context, *rest.Config) (planpeering.Side, error) {
+		looks++
+		now = now.Add(took)
+		return b.side, b.sideErr
+	}
+	b.sideErr = errors.New("timed out")
+	rounds := func() int {
+		looks = 0
+		for range 12 { // two minutes
+			b.settle("b")
+			if b.sideErr != nil {
+				require.Equal(t, "timed out", b.message("b", v1alpha1.ConditionRemoteKnown))
+			}
+			now = now.Add(10 * time.Second)
+		}
+		return looks
+	}
+	b.create(followed("b"))
+	require.Less(t, rounds(), 6)
+	o := &v1alpha1.ClusterPeering{}
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: "b"}, o))
+	o.Spec.NextHop = v1alpha1.NextHopNodes
+	require.NoError(t, b.kube.Update(t.Context(), o))
+	looks = 0
+	b.settle("b")
+	require.Equal(t, 1, looks, "who edits the spec does not wait")
+	now, took = now.Add(time.Minute), 0
+	require.Equal(t, 12, rounds(), "the negative control")
+	b.sideErr, took = nil, 4*time.Second
+	require.GreaterOrEqual(t, rounds(), 12, "an answer that comes late is one")
 }

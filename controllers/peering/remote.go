@@ -24,9 +24,14 @@ import (
 )
 
 // remote is the other cluster, nil with the reason where it is not known.
-func (r *Reconciler) remote(ctx context.Context, spec v1alpha1.RemoteCluster) (*peering.Side, error) {
+func (r *Reconciler) remote(ctx context.Context, o *v1alpha1.ClusterPeering) (*peering.Side, error) {
+	spec := o.Spec.Remote
 	if spec.Static != nil {
 		return static(*spec.Static)
+	}
+	d, began := r.dampingOf(o), r.now()
+	if began.Before(d.again) {
+		return nil, d.failed
 	}
 	config, err := r.remoteConfig(ctx, spec.KubeconfigSecretRef)
 	if err != nil {
@@ -38,11 +43,18 @@ func (r *Reconciler) remote(ctx context.Context, spec v1alpha1.RemoteCluster) (*
 	}
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
-	side, err := read(ctx, config)
-	if err != nil {
-		return nil, err
+	side, err := func() (peering.Side, error) {
+		r.mu.Unlock()
+		defer r.mu.Lock() // after a panic too
+		return read(ctx, config)
+	}()
+	if err == nil {
+		return &side, nil
 	}
-	return &side, nil
+	if now := r.now(); now.Sub(began) >= slowLook {
+		d.again, d.failed = now.Add(r.wait(pause)), err
+	}
+	return nil, err
 }
 
 func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
@@ -68,6 +80,29 @@ type damping struct {
 	peering.Damping
 	uid        types.UID
 	generation int64
+	// again is when the remote cluster is looked at again after it failed slowly, for the reason failed.
+	again  time.Time
+	failed error
+}
+
+func (r *Reconciler) now() time.Time {
+	if r.Now == nil {
+		return time.Now()
+	}
+	return r.Now()
+}
+
+// dampingOf begins anew where the ClusterPeering is another or has changed.
+func (r *Reconciler) dampingOf(o *v1alpha1.ClusterPeering) *damping {
+	d := r.damping[o.Name]
+	if d == nil || d.uid != o.UID || d.generation != o.Generation {
+		d = &damping{uid: o.UID, generation: o.Generation}
+		if r.damping == nil {
+			r.damping = map[string]*damping{}
+		}
+		r.damping[o.Name] = d
+	}
+	return d
 }
 
 // damp holds back what a remote cluster that is followed declares, where it changes that too often.
@@ -77,23 +112,11 @@ func (r *Reconciler) damp(s *scope) {
 		delete(r.damping, o.Name)
 		return
 	}
-	d := r.damping[o.Name]
-	if d == nil || d.uid != o.UID || d.generation != o.Generation {
-		d = &damping{uid: o.UID, generation: o.Generation}
-		if r.damping == nil {
-			r.damping = map[string]*damping{}
-		}
-		r.damping[o.Name] = d
-	}
 	if s.observed.Remote == nil {
 		return
 	}
-	now := time.Now
-	if r.Now != nil {
-		now = r.Now
-	}
 	var taken peering.Side
-	taken, s.held = d.Take(*s.observed.Remote, now())
+	taken, s.held = r.dampingOf(o).Take(*s.observed.Remote, r.now())
 	s.observed.Remote = &taken
 }
 

@@ -33,7 +33,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler) error {
 		Named("clusterpeering").
 		WatchesRawSource(source.Func(r.poll)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 1,
+			MaxConcurrentReconciles: 4, // so many remote clusters are looked at side by side, each with up to 150 MiB of the manager's GiB
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMax),
 		}).
 		Complete(r)
