@@ -102,6 +102,7 @@ func TestAFloodOfHeadersAndARefusalAreBounded(t *testing.T) {
 	_, err = p.Observe(t.Context(), cloud.PoolSpec{SizePerZone: 1})
 	require.ErrorContains(t, err, "server response headers exceeded 65536 bytes")
 }
+
 func TestWhichFlavorsAreBareMetal(t *testing.T) {
 	for flavor, metal := range map[string]bool{
 		"mb4c.20x64": true, "mr1c.28x512": true, "ms3c.4x32.1.9tb.ssd": true, "mg1c.28x256": true, "cx2d.metal.96x192": true,

@@ -42,7 +42,8 @@ func TestMembersOfOthersStopNothing(t *testing.T) {
 			"a pool of which a number is a string":    rewrite(poolList, 0, also(`{"id":"x","poolName":"x","name":"x","workerCount":"2","sizePerZone":"2","labels":["a"]}`)),
 			"a pool that is a number":                 rewrite(poolList, 0, also(`7`)),
 			"a worker of which a string is a number": {Method: "GET", Path: workerList, Query: "showDeleted=false$", Spoil: also(
-				`{"id":7,"poolID":"x","poolid":"x","poolName":"x"}`, `{"id":"y","poolID":7,"poolid":7}`, `"z"`)},
+				`{"id":7,"poolID":"x","poolid":"x","poolName":"x"}`, `{"id":"y","poolID":7,"poolid":7}`, `"z"`,
+			)},
 			"a former pool of the name on its way out": rewrite(poolList, 0, also(`{"id":"old","poolName":"`+providertest.PoolName+`","name":"`+providertest.PoolName+
 				`","state":"deleting","lifecycle":{"actualState":"deleting","desiredState":"deleted"}}`)),
 		} {

@@ -229,8 +229,8 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 		if err := former.unaffordable(step, want); err != nil {
 			return Step{}, err
 		}
-		if len(former.Workers) == 1 && former.refusal(step) != nil { // the last one may go with its pool alone
-			return former.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", former.Name)), nil
+		if refused := former.refusal(step); refused != nil && len(former.Workers) == 1 {
+			return former.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", former.Name)), nil //nolint:nilerr // the last one may go with its pool alone
 		}
 		return former.unlessAsked(step, fmt.Sprintf("worker %s to go", w.ID)), nil
 	}

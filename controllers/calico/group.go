@@ -417,7 +417,7 @@ func relevantTo(nodes []plan.Node, pools []plan.PoolRoutes) (out []plan.PoolRout
 	for _, p := range pools {
 		cidr, err := netip.ParsePrefix(p.CIDR)
 		of := func(n plan.Node) bool {
-			return slices.ContainsFunc(n.Blocks, func(b netip.Prefix) bool { return cidr.Overlaps(b) })
+			return slices.ContainsFunc(n.Blocks, cidr.Overlaps)
 		}
 		if err == nil && slices.ContainsFunc(nodes, plan.Node.SpeaksBGP) && !slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.HasFamily(cidr.Addr()) }) {
 			continue

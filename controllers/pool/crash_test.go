@@ -262,7 +262,9 @@ func TestDeletionRestoresTheMeshFirst(t *testing.T) {
 	t.Run("Delete leaves alone what is not ours", func(t *testing.T) {
 		e := setup(t, v1alpha1.DeletionDelete)
 		e.cloud.pool.Owned = false
-		e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Annotations = map[string]string{v1alpha1.PoolsAnnotation: "another"} })
+		e.edit(func(o *v1alpha1.RouteReflectorPool) {
+			o.Annotations = map[string]string{v1alpha1.PoolsAnnotation: "another"}
+		})
 		require.NoError(t, e.reconcile())
 		require.True(t, e.gone())
 		require.Zero(t, e.cloud.deleted)

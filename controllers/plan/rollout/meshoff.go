@@ -189,7 +189,7 @@ func (v *view) sampleGate(g *gate, routes bool) {
 	}
 	for _, c := range sampled {
 		st, ok := v.Statuses[c.Name]
-		lists := routes && !(ok && cleared(st) && v.passed(st.Cleared, plan.RoutesTurn)) // else it is asked for its sessions alone
+		lists := routes && (!ok || !cleared(st) || !v.passed(st.Cleared, plan.RoutesTurn)) // else it is asked for its sessions alone
 		g.watch = append(g.watch, plan.StatusRequest{Node: c.Name, Period: v.period(""), Routes: lists})
 		v.routesGate(g, c, routes)
 	}
