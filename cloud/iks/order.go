@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -184,7 +185,7 @@ func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error
 		switch {
 		case err == nil && !slices.Contains(known, zone):
 			return p.invalidOrder("there is no zone %s: correct zones; the cluster has %s", zone, cloud.Capped(v.state.ClusterZones, ", "))
-		case len(v.state.ClusterZones) > 0 && !slices.ContainsFunc(v.state.ClusterZones, func(z string) bool { return region(z) == region(zone) }):
+		case len(v.state.ClusterZones) > 0 && region(zone) != "" && !slices.ContainsFunc(v.state.ClusterZones, func(z string) bool { return region(z) == region(zone) }):
 			return p.invalidOrder("zone %s is in another region than the cluster, which cannot have workers there: correct zones; the cluster has %s",
 				zone, cloud.Capped(v.state.ClusterZones, ", "))
 		}
@@ -192,8 +193,16 @@ func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error
 	return err
 }
 
-// region of a zone by its name, or its metro in classic: us-south-1 is in us-south, dal10 in dal.
-func region(zone string) string { return strings.TrimRight(zone, "-0123456789") }
+// IBM's names of zones: us-south-1 is in region us-south, dal10 in the metro dal.
+var zoneName = regexp.MustCompile(`^([a-z]+-[a-z]+)-\d+$|^([a-z]{3})\d+$`)
+
+// region of a zone, or its metro in classic, "" for a name of another form.
+func region(zone string) string {
+	if parts := zoneName.FindStringSubmatch(zone); parts != nil {
+		return parts[1] + parts[2]
+	}
+	return ""
+}
 
 // checkFlavor refuses a flavor that a zone does not have. It names others: the smallest that are no smaller come first.
 func (p *Provider) checkFlavor(ctx context.Context, v view, flavor, zone string) error {

@@ -230,7 +230,7 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 			return Step{}, err
 		}
 		if refused := former.refusal(step); refused != nil && len(former.Workers) == 1 {
-			return former.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", former.Name)), nil //nolint:nilerr // the last one may go with its pool alone
+			return former.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", former.Name)), nil // the last one may go with its pool alone
 		}
 		return former.unlessAsked(step, fmt.Sprintf("worker %s to go", w.ID)), nil
 	}
