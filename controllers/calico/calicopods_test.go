@@ -61,6 +61,7 @@ func TestWhatThePodsOfCalicoNodeShow(t *testing.T) {
 		"none, though others have one":                {[]*corev1.Pod{other}, plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: now}},
 		"none at all: calico-node may be no pod":      {nil, plan.CalicoNode{}},
 		"one evicted, which stays as an object":       {[]*corev1.Pod{other, with(ready("a"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: now}},
+		"one that has ended":                          {[]*corev1.Pod{other, with(ready("a"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: now}},
 		"one that waits for its node":                 {[]*corev1.Pod{other, with(ready("a"), func(p *corev1.Pod) { p.Spec.NodeName = "" })}, plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: now}},
 		"one just made, without conditions":           {[]*corev1.Pod{with(ready("a"), func(p *corev1.Pod) { p.Status.Conditions, p.CreationTimestamp = nil, metav1.NewTime(ago) })}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: ago}},
 		"one that is being deleted":                   {[]*corev1.Pod{with(ready("a"), func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(ahead)) })}, plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: now}},
@@ -82,6 +83,7 @@ func TestWhatThePodsOfCalicoNodeShow(t *testing.T) {
 			require.Nil(t, c.on(nodes), "one namespace is not listed yet")
 			require.NoError(t, operator.Replace(nil, ""))
 			require.Equal(t, tc.want, c.on(nodes)["n"])
+			require.NotContains(t, c.on(nodes), "", "what runs nowhere shows nothing")
 			clock.Move(time.Second)
 			require.Equal(t, tc.want, c.on(nodes)["n"], "a state keeps its time")
 			system.fail(t.Context(), errors.New("unavailable"))
@@ -325,7 +327,7 @@ func TestAPodThatPassesForCalicoNodesDoesNotHideThatThatIsGone(t *testing.T) {
 			return of.Update(own)
 		},
 		"it is not in the next list": func(of *namespacedPods, own *corev1.Pod) error {
-			return of.Replace([]any{calicoNodePod("kube-system", "hostile", own.Spec.NodeName, corev1.ConditionTrue, own.CreationTimestamp.Time)}, "")
+			return of.Replace([]any{calicoNodePod("kube-system", "hostile", own.Spec.NodeName, corev1.ConditionTrue, own.Status.Conditions[0].LastTransitionTime.Time)}, "")
 		},
 		"it is not Ready any more": func(of *namespacedPods, own *corev1.Pod) error {
 			own.Status.Conditions[0].Status = corev1.ConditionFalse
@@ -415,6 +417,34 @@ func TestAPodThatPretendsToBeCalicoNodeIsNotBelieved(t *testing.T) {
 	}
 }
 
+// Nor is it believed where it would hide that calico-node makes no routes.
+func TestAPodThatPretendsToBeCalicoNodeDoesNotHideThatBIRDDoesNotRun(t *testing.T) {
+	p := newTestPods(t, newClock(), func() {})
+	var nodes []plan.Node
+	var own []any
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		nodes = append(nodes, plan.Node{Name: name})
+		pod := calicoNodePod("kube-system", name, name, corev1.ConditionTrue, p.now())
+		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: backendVariable, Value: "vxlan"}}
+		own = append(own, pod)
+	}
+	require.NoError(t, p.spaces[0].Replace(own, ""))
+	foreign := func(on ...string) {
+		var pods []any
+		for _, node := range on {
+			pods = append(pods, calicoNodePod("calico-system", "web-"+node, node, corev1.ConditionTrue, p.now()))
+		}
+		require.NoError(t, p.spaces[1].Replace(pods, ""))
+	}
+	p.on(nodes)
+	foreign("a", "b")
+	without, _ := p.backends(t.Context(), logr.Discard())
+	require.Equal(t, "vxlan", without)
+	foreign("a", "b", "c")
+	without, _ = p.backends(t.Context(), logr.Discard())
+	require.Empty(t, without, "which of the two is calico-node's is not known")
+}
+
 // hangingConfig is an apiserver that does not answer when it is asked for the ConfigMap, until the request ends.
 type hangingConfig struct {
 	typedv1.ConfigMapInterface
@@ -432,6 +462,7 @@ func TestARequestThatHangsHoldsUpNothingElse(t *testing.T) {
 	h := hangingConfig{asked: make(chan struct{})}
 	c.config = h
 	c.spaces[0].pods["a"] = calicoPod{node: "n", backend: inConfig}
+	c.on([]plan.Node{{Name: "n"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan string)
 	backends := func(ctx context.Context) string {

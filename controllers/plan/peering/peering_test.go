@@ -404,17 +404,39 @@ func TestAnHonestRemoteClusterIsFollowedAtOnce(t *testing.T) {
 	var d peering.Damping
 	now := time.Unix(1e9, 0)
 	for i := range 61 {
-		s := peering.Side{ASN: 64513, Pods: cidrs("10.1.0.0/16", "10.2.0.0/16"), Reflectors: []netip.Addr{addr(fmt.Sprintf("10.250.0.%d", i))}}
+		s := peering.Side{
+			ASN: 64513, Pods: cidrs("10.1.0.0/16", "10.2.0.0/16"), Services: cidrs("10.3.0.0/16", "10.4.0.0/16"), Reflectors: []netip.Addr{addr(fmt.Sprintf("10.250.0.%d", i))},
+		}
 		if i%2 > 0 {
 			slices.Reverse(s.Pods)
+			slices.Reverse(s.Services)
 		}
 		now = now.Add(50 * time.Second)
 		got, held := d.Take(s, now)
 		require.Empty(t, held, i)
 		require.Equal(t, s.Reflectors, got.Reflectors)
 	}
-	_, held := d.Take(peering.Side{ASN: 64514, Pods: cidrs("10.1.0.0/16", "10.2.0.0/16")}, now)
+	_, held := d.Take(peering.Side{ASN: 64514, Pods: cidrs("10.1.0.0/16", "10.2.0.0/16"), Services: cidrs("10.3.0.0/16", "10.4.0.0/16")}, now)
 	require.Contains(t, held, "has changed its reflectors 60 times within 1h0m0s: what it declares now is taken when it has stayed so for 10m0s")
+}
+
+// What is held back is taken after the time that is said, and what was changed long ago does not count.
+func TestAChangeThatIsHeldBackIsTakenInTime(t *testing.T) {
+	var d peering.Damping
+	now := time.Unix(1e9, 0)
+	take := func(i int, after time.Duration) bool {
+		now = now.Add(after)
+		_, held := d.Take(peering.Side{ASN: 64513, Pods: cidrs(fmt.Sprintf("10.%d.0.0/16", i))}, now)
+		return held == ""
+	}
+	for i := range 6 {
+		require.True(t, take(i, 10*time.Second), i)
+	}
+	require.False(t, take(6, 10*time.Second))
+	require.False(t, take(6, 10*time.Minute-time.Second))
+	require.True(t, take(6, time.Second))
+	require.False(t, take(7, 10*time.Second), "the others are not an hour ago")
+	require.True(t, take(8, time.Hour))
 }
 
 // FuzzParse: what is read is what Calico and BIRD understand in the same way, and nothing else is.
