@@ -72,6 +72,7 @@ type namespacedPods struct {
 type calicoPod struct {
 	plan.CalicoNode
 	daemonSet, node, backend string
+	felix                    map[string]string
 	// changed is when the pod changed last by its own word, from several clocks.
 	changed time.Time
 }
@@ -108,18 +109,60 @@ func backendOf(pod *corev1.Pod) string {
 	return ""
 }
 
+// felixVariables are those of calico-node that come before what FelixConfigurations say of routes. Felix reads their names in any case.
+var felixVariables = []string{programsVariable, wireguardVariable, wireguardVariable + "V6"}
+
+const (
+	programsVariable  = "FELIX_PROGRAMCLUSTERROUTES"
+	wireguardVariable = "FELIX_WIREGUARDENABLED"
+)
+
+// felixOf gives those that are set in a pod, of several the last. Of ConfigMaps as a whole, Calico's own has the apiserver's address only.
+func felixOf(pod *corev1.Pod) map[string]string {
+	const elsewhere = "what sets it is not read by rrpool"
+	out := map[string]string{}
+	for _, container := range pod.Spec.Containers {
+		for _, from := range container.EnvFrom {
+			for _, name := range felixVariables {
+				if from.ConfigMapRef == nil || from.ConfigMapRef.Name != "kubernetes-services-endpoint" {
+					out[name] = elsewhere
+				}
+			}
+		}
+		for _, variable := range container.Env {
+			if name := strings.ToUpper(variable.Name); slices.Contains(felixVariables, name) {
+				if out[name] = variable.Value; variable.ValueFrom != nil {
+					out[name] = elsewhere
+				}
+			}
+		}
+	}
+	return out
+}
+
+// felix gives what all of calico-node's pods set.
+func (c *calicoPods) felix() (out map[string]string) {
+	for p := range c.calicoNodes {
+		if out == nil {
+			out = maps.Clone(p.felix)
+		}
+		for _, name := range felixVariables {
+			value, set := p.felix[name]
+			if first, before := out[name]; set != before || value != first {
+				out[name] = "it is not the same in all pods"
+			}
+		}
+	}
+	return out
+}
+
 // backends says where none of calico-node's pods runs BIRD, by their backends, and why it is not known whether one does, "" for neither.
 // Nodes have BGP addresses all the same.
 func (c *calicoPods) backends(ctx context.Context, log logr.Logger) (withoutBIRD, unknown string) {
 	seen := sets.Set[string]{}
-	c.mu.Lock()
-	main, one := c.daemonSet()
-	for p := range c.running {
-		if !one || p.daemonSet == main {
-			seen.Insert(p.backend)
-		}
+	for p := range c.calicoNodes {
+		seen.Insert(p.backend)
 	}
-	c.mu.Unlock()
 	if seen.Len() == 0 {
 		return "", fmt.Sprintf("no pod of calico-node is seen (%s, of a DaemonSet in the host's network, in %s)", calicoNodeSelector, strings.Join(calicoNodeNamespaces, " or "))
 	}
@@ -199,6 +242,18 @@ func (c *calicoPods) running(yield func(calicoPod) bool) {
 			if c.nodes.Has(p.node) && !yield(p) {
 				return
 			}
+		}
+	}
+}
+
+// calicoNodes are those of calico-node's DaemonSet, all where that is not known.
+func (c *calicoPods) calicoNodes(yield func(calicoPod) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	main, one := c.daemonSet()
+	for p := range c.running {
+		if (!one || p.daemonSet == main) && !yield(p) {
+			return
 		}
 	}
 }
@@ -327,7 +382,7 @@ func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 		return
 	}
 	state := stateOf(pod)
-	p := calicoPod{state, pod.Namespace + "/" + string(owner.UID), pod.Spec.NodeName, backendOf(pod), state.Since}
+	p := calicoPod{state, pod.Namespace + "/" + string(owner.UID), pod.Spec.NodeName, backendOf(pod), felixOf(pod), state.Since}
 	old, had := n.pods[pod.Name]
 	switch now := n.now(); {
 	case had && old.node == p.node && old.State == p.State && old.changed.Equal(p.changed):
@@ -412,8 +467,11 @@ func (n *namespacedPods) Transformer() cache.TransformFunc {
 	return func(in any) (any, error) {
 		if pod, ok := in.(*corev1.Pod); ok {
 			pod.Labels, pod.Annotations, pod.ManagedFields = nil, nil, nil
-			backend := corev1.Container{Env: []corev1.EnvVar{{Name: backendVariable, Value: backendOf(pod)}}}
-			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, Containers: []corev1.Container{backend}}
+			env := []corev1.EnvVar{{Name: backendVariable, Value: backendOf(pod)}}
+			for name, value := range felixOf(pod) {
+				env = append(env, corev1.EnvVar{Name: name, Value: value})
+			}
+			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, Containers: []corev1.Container{{Env: env}}}
 			pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions, ContainerStatuses: pod.Status.ContainerStatuses}
 		}
 		return in, nil

@@ -445,6 +445,53 @@ func TestAPodThatPretendsToBeCalicoNodeDoesNotHideThatBIRDDoesNotRun(t *testing.
 	require.Empty(t, without, "which of the two is calico-node's is not known")
 }
 
+// What pods set counts where all do; a tenant's do not.
+func TestVariablesOfFelix(t *testing.T) {
+	const name = "FELIX_WIREGUARDENABLED"
+	pod := func(node, value string) *corev1.Pod {
+		p := calicoNodePod("kube-system", node, node, corev1.ConditionTrue, time.Time{})
+		if value != "" {
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: name, Value: value}, {Name: "FELIX_LOGSEVERITYSCREEN", Value: node}}
+		}
+		return p
+	}
+	from := func(config string) *corev1.Pod {
+		p := pod("a", "")
+		p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: config}}}}
+		return p
+	}
+	tenants := pod("a", "true")
+	tenants.Name, tenants.OwnerReferences[0].UID = "tenants", "tenants"
+	for what, c := range map[string]struct {
+		pods []*corev1.Pod
+		want string
+	}{
+		"of none":              {[]*corev1.Pod{pod("a", ""), pod("b", "")}, ""},
+		"of all":               {[]*corev1.Pod{pod("a", "true"), pod("b", "true")}, "true"},
+		"of some":              {[]*corev1.Pod{pod("a", "true"), pod("b", "")}, "it is not the same in all pods"},
+		"of others":            {[]*corev1.Pod{pod("a", ""), pod("b", "true")}, "it is not the same in all pods"},
+		"different ones":       {[]*corev1.Pod{pod("a", "true"), pod("b", "false"), pod("c", "false")}, "it is not the same in all pods"},
+		"of a tenant":          {[]*corev1.Pod{pod("a", ""), pod("b", ""), pod("c", ""), tenants}, ""},
+		"of Calico's endpoint": {[]*corev1.Pod{from("kubernetes-services-endpoint")}, ""},
+		"of any ConfigMap":     {[]*corev1.Pod{from("felix")}, "what sets it is not read by rrpool"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newTestPods(t, newClock(), func() {})
+			p.on([]plan.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}})
+			var slim []any
+			for _, pod := range c.pods {
+				of, err := p.spaces[0].Transformer()(pod)
+				require.NoError(t, err)
+				slim = append(slim, of)
+			}
+			require.NoError(t, p.spaces[0].Replace(slim, ""))
+			got := p.felix()
+			require.Equal(t, c.want, got[name])
+			require.Equal(t, c.want != "", len(got) > 0)
+		})
+	}
+}
+
 // hangingConfig is an apiserver that does not answer when it is asked for the ConfigMap, until the request ends.
 type hangingConfig struct {
 	typedv1.ConfigMapInterface

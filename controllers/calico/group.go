@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -218,9 +219,9 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 type routeSettings struct {
 	version    string
 	felix, bgp string
-	// doubt is why what the fields say is not known, "" for nothing.
-	doubt string
-	// wireguard names, for IPv4 (true) and IPv6, a FelixConfiguration that switches it on: Felix then has the routes to the nodes with it, in
+	// felixDoubt and doubt are why what the fields of Felix and of BGP say is not known, "" for nothing.
+	felixDoubt, doubt string
+	// wireguard says, for IPv4 (true) and IPv6, what switches it on, or may: Felix then has the routes to the nodes with it, in
 	// a routing table of its own. BIRD does not learn those: it reads the main one.
 	wireguard map[bool]string
 }
@@ -232,6 +233,8 @@ const (
 	programsIPIP    = "EnabledIPIPOnly"
 	programsNoEncap = "EnabledNoEncapOnly"
 )
+
+var programValues = []string{programsNone, programsAll, programsIPIP, programsNoEncap}
 
 // of says who programs the routes to a pool's pods.
 func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
@@ -246,11 +249,11 @@ func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
 	case !isMode(string(p.IPIPMode)) || !isMode(string(p.VXLANMode)):
 		out.Unknown = fmt.Sprintf("ipipMode is %q, vxlanMode %q", p.IPIPMode, p.VXLANMode)
 	case encapsulates(string(p.VXLANMode)):
-	case s.doubt != "":
-		out.Unknown = s.doubt
+	case s.felixDoubt+s.doubt != "":
+		out.Unknown = cmp.Or(s.felixDoubt, s.doubt)
 	case p.CIDR != "" && s.wireguard[cidr.Addr().Is4()] != "":
 		direct = either
-		out.Unknown = fmt.Sprintf("FelixConfiguration %s enables WireGuard, and Felix has the routes to all nodes that use it", s.wireguard[cidr.Addr().Is4()])
+		out.Unknown = s.wireguard[cidr.Addr().Is4()] + ", and Felix has the routes to all nodes that use WireGuard"
 	case !known && s.by(p, !newer) != out:
 		direct = either
 		out.Unknown = fmt.Sprintf("calicoVersion of ClusterInformation %s is %q, and they are Felix's from Calico %s on unless programClusterRoutes of "+
@@ -328,7 +331,7 @@ func (a *Adapter) readRoutes(ctx context.Context) {
 	if s.err == nil {
 		a.routesRead = a.store.now()
 	} else {
-		routes.Unknown = s.err.Error()
+		routes.unknown = s.err.Error()
 	}
 	a.store.setRoutes(routes)
 }
@@ -361,8 +364,15 @@ type settingsList struct {
 	}
 }
 
-func routesIn(list func(kind string, into any)) plan.Routes {
-	var pools apiv3.IPPoolList
+// routesRead is what the datastore says of who programs routes. Pools are nil until it was read once, unknown is why that failed last.
+type routesRead struct {
+	pools    []apiv3.IPPool
+	settings routeSettings
+	unknown  string
+}
+
+func routesIn(list func(kind string, into any)) routesRead {
+	pools := apiv3.IPPoolList{Items: []apiv3.IPPool{}}
 	list(apiv3.KindIPPool, &pools)
 	settings := routeSettings{wireguard: map[bool]string{}}
 	for _, kind := range []string{apiv3.KindFelixConfiguration, apiv3.KindBGPConfiguration, apiv3.KindClusterInformation} {
@@ -370,8 +380,21 @@ func routesIn(list func(kind string, into any)) plan.Routes {
 		list(kind, &found)
 		settings.read(kind, found)
 	}
-	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{}), Ranges: []netip.Prefix{}}
-	for _, p := range pools.Items {
+	return routesRead{pools: pools.Items, settings: settings}
+}
+
+// with says who programs routes where calico-node's pods have these variables.
+func (r routesRead) with(variables map[string]string) plan.Routes {
+	settings := r.settings
+	settings.wireguard = maps.Clone(settings.wireguard)
+	for name, value := range variables {
+		settings.override(name, value)
+	}
+	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{}), Unknown: r.unknown}
+	if r.pools != nil {
+		out.Ranges = []netip.Prefix{}
+	}
+	for _, p := range r.pools {
 		if cidr, err := netip.ParsePrefix(p.Spec.CIDR); err == nil {
 			out.Ranges = append(out.Ranges, cidr.Masked())
 		}
@@ -384,9 +407,30 @@ func routesIn(list func(kind string, into any)) plan.Routes {
 	return out
 }
 
+// override puts what a variable of calico-node says in the place of what FelixConfigurations do, as Felix does.
+func (s *routeSettings) override(name, value string) {
+	doubt := fmt.Sprintf("%s of calico-node's pods cannot be read: %s", name, value)
+	is := slices.IndexFunc(programValues, func(known string) bool { return strings.EqualFold(known, value) })
+	switch on := strings.ToLower(value); {
+	case name == programsVariable && is >= 0:
+		s.felix, s.felixDoubt = programValues[is], ""
+	case name == programsVariable:
+		s.felixDoubt = doubt
+	case slices.Contains([]string{"false", "0", "no", "n", "f", "none"}, on):
+		delete(s.wireguard, name == wireguardVariable)
+	case slices.Contains([]string{"true", "1", "yes", "y", "t"}, on):
+		s.wireguard[name == wireguardVariable] = name + " of calico-node's pods enables WireGuard"
+	default:
+		s.wireguard[name == wireguardVariable] = doubt
+	}
+}
+
 // read takes what the default object of a kind says. What another one says of some nodes is not known of all.
 func (s *routeSettings) read(kind string, found settingsList) {
-	programs := ""
+	programs, doubt := "", &s.doubt
+	if kind == apiv3.KindFelixConfiguration {
+		doubt = &s.felixDoubt
+	}
 	for _, c := range found.Items {
 		if c.Metadata.Name == defaultConfig {
 			programs, s.version = c.Spec.ProgramClusterRoutes, cmp.Or(s.version, c.Spec.CalicoVersion)
@@ -394,12 +438,12 @@ func (s *routeSettings) read(kind string, found settingsList) {
 	}
 	for _, c := range found.Items {
 		name, value := plan.Plain(c.Metadata.Name, longestID), c.Spec.ProgramClusterRoutes
-		if value != "" && (!slices.Contains([]string{programsNone, programsAll, programsIPIP, programsNoEncap}, value) || value != programs) {
-			s.doubt = cmp.Or(s.doubt, fmt.Sprintf("programClusterRoutes of %s %s is %q", kind, name, value))
+		if value != "" && (!slices.Contains(programValues, value) || value != programs) {
+			*doubt = cmp.Or(*doubt, fmt.Sprintf("programClusterRoutes of %s %s is %q", kind, name, value))
 		}
 		for isIPv4, on := range map[bool]bool{true: c.Spec.WireguardEnabled, false: c.Spec.WireguardEnabledV6} {
 			if on {
-				s.wireguard[isIPv4] = cmp.Or(s.wireguard[isIPv4], name)
+				s.wireguard[isIPv4] = cmp.Or(s.wireguard[isIPv4], fmt.Sprintf("FelixConfiguration %s enables WireGuard", name))
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -354,9 +355,11 @@ func TestPoolsThatBGPDoesNotCarry(t *testing.T) {
 // What Calico's objects say in words that we do not know, or for some nodes only, leaves it unknown who programs routes, and is named.
 func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 	const version, pool = `{"calicoVersion":"v3.31.0"}`, `{"cidr":"10.5.0.0/16"}`
+	set := func(name, value string) []corev1.EnvVar { return []corev1.EnvVar{{Name: name, Value: value}} }
 	for name, c := range map[string]struct {
 		pool, felix, bgp, node, version, says string
 		direct                                bool
+		variables                             []corev1.EnvVar
 	}{
 		"as we know it":                {pool: pool, felix: `{"wireguardEnabledV6":true}`, says: ""},
 		"an unknown mode of IP-in-IP":  {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Sometimes"}`, says: `ipipMode is "Sometimes", vxlanMode ""`, direct: true},
@@ -375,10 +378,22 @@ func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 		"and WireGuard":                {pool: `{"cidr":"10.5.0.0/16","ipipMode":"CrossSubnet"}`, version: `{"calicoVersion":"master"}`, felix: `{"wireguardEnabled":true}`, says: "WireGuard", direct: true},
 		"WireGuard, and Felix's":       {pool: pool, felix: `{"wireguardEnabled":true,"programClusterRoutes":"EnabledNoEncapOnly"}`, says: "WireGuard", direct: true},
 		"WireGuard over tunnels":       {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, felix: `{"wireguardEnabled":true,"programClusterRoutes":"Enabled"}`, says: "WireGuard"},
+		"WireGuard by a variable":      {pool: pool, variables: set("FELIX_WIREGUARDENABLED", "T"), says: "FELIX_WIREGUARDENABLED of calico-node's pods enables WireGuard, and Felix has"},
+		"in lower case":                {pool: pool, variables: set("felix_wireguardEnabled", "yes"), says: "enables WireGuard"},
+		"WireGuard off by a variable":  {pool: pool, felix: `{"wireguardEnabled":true}`, node: `{"wireguardEnabled":true}`, variables: set("FELIX_WIREGUARDENABLED", "None"), says: ""},
+		"WireGuard for IPv6, likewise": {pool: `{"cidr":"fd00::/64"}`, variables: set("FELIX_WIREGUARDENABLEDV6", "1"), says: "FELIX_WIREGUARDENABLEDV6"},
+		"a variable for IPv6 only":     {pool: pool, variables: set("FELIX_WIREGUARDENABLEDV6", "1"), says: ""},
+		"an unreadable variable":       {pool: pool, variables: set("FELIX_WIREGUARDENABLED", "maybe"), says: "FELIX_WIREGUARDENABLED of calico-node's pods cannot be read: maybe, and Felix has"},
+		"the last of two variables":    {pool: pool, variables: append(set("FELIX_WIREGUARDENABLED", "1"), set("FELIX_WIREGUARDENABLED", "0")...), says: ""},
+		"a variable from elsewhere":    {pool: pool, variables: []corev1.EnvVar{{Name: programsVariable, ValueFrom: &corev1.EnvVarSource{}}}, says: "what sets it is not read", direct: true},
+		"the programmer by a variable": {pool: pool, felix: `{"programClusterRoutes":"x"}`, node: `{"programClusterRoutes":"y"}`, variables: set("FELIX_PROGRAMCLUSTERROUTES", "disabled"), says: ""},
+		"none that we know":            {pool: pool, variables: set("FELIX_PROGRAMCLUSTERROUTES", "some"), says: "FELIX_PROGRAMCLUSTERROUTES of calico-node's pods cannot be read: some", direct: true},
+		"a variable, and BIRD's field": {pool: pool, bgp: `{"programClusterRoutes":"z"}`, variables: set("FELIX_PROGRAMCLUSTERROUTES", "Disabled"), says: `BGPConfiguration default is "z"`, direct: true},
+		"another variable":             {pool: pool, variables: set("FELIX_LOGSEVERITYSCREEN", "warning"), says: ""},
 		"a value, and only tunnels":    {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, felix: `{"programClusterRoutes":"x"}`, says: `is "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			routes := routesIn(func(kind string, into any) {
+			read := routesIn(func(kind string, into any) {
 				object := func(name, spec string) string {
 					return `{"metadata":{"name":"` + name + `"},"spec":` + cmp.Or(spec, "{}") + `}`
 				}
@@ -388,6 +403,9 @@ func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 				}
 				require.NoError(t, json.Unmarshal([]byte(`{"items":[`+items[kind]+`]}`), into))
 			})
+			before := read.with(nil)
+			routes := read.with(felixOf(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: c.variables}}}}))
+			require.Equal(t, before, read.with(nil), "pods that change their variables again leave nothing")
 			require.Len(t, routes.Pools, 1)
 			got := routes.Pools[0]
 			require.Contains(t, got.Unknown, c.says)

@@ -47,10 +47,11 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	}
 	a.addCalicoNodes(nodes, stale != nil)
 	withoutBIRD, unknown := a.pods.backends(ctx, a.cfg.Log)
+	felix := a.pods.felix()
 	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}, CalicoAPI: a.calicoAPI()}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
-	out.Routes = a.store.routes
+	out.Routes = a.store.routes.with(felix)
 	if a.store.config != nil {
 		out.BGP = a.store.configOf(a.store.config)
 	}

@@ -62,7 +62,7 @@ type store struct {
 	blocks   map[string]block
 	// nodes are Calico's Nodes, where they are not Kubernetes' own.
 	nodes  map[string]*libapiv3.Node
-	routes plan.Routes
+	routes routesRead
 	// locked: the ClusterInformation says that the datastore is not to be used. frozen is another reason why nothing may
 	// be written, "" for none, and unchosen why it is not known where the objects are.
 	locked   bool
@@ -134,12 +134,12 @@ func (s *store) freeze(why string) {
 	}
 }
 
-// setRoutes sets who programs routes. Of the pools the last answer counts until there is another.
-func (s *store) setRoutes(routes plan.Routes) {
+// setRoutes sets what the datastore says of who programs routes. The last answer counts until there is another.
+func (s *store) setRoutes(routes routesRead) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if routes.Unknown != "" {
-		routes.Pools, routes.Ranges = s.routes.Pools, s.routes.Ranges
+	if routes.unknown != "" {
+		routes.pools, routes.settings = s.routes.pools, s.routes.settings
 	}
 	if !reflect.DeepEqual(s.routes, routes) {
 		s.routes = routes

@@ -111,6 +111,8 @@ type installation struct {
 	App       string `json:"app"`
 	// Backend is CALICO_NETWORKING_BACKEND of the pods, in a ConfigMap where the namespace is kube-system; bird by default.
 	Backend string `json:"backend"`
+	// Variables are others of the pods.
+	Variables map[string]string `json:"variables"`
 	// Unready is on how many nodes calico-node is not Ready by the DaemonSet's count.
 	Unready int32 `json:"unready"`
 }
@@ -283,6 +285,9 @@ func (w *world) calicoNode(c installation, nodes []string) {
 	pod := corev1.PodSpec{
 		HostNetwork: true, ServiceAccountName: "calico-node", AutomountServiceAccountToken: ptr.To(false),
 		Containers: []corev1.Container{{Name: "calico-node", Image: "calico/node", Env: []corev1.EnvVar{{Name: "DATASTORE_TYPE", Value: "kubernetes"}, backend}}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
+		pod.Containers[0].Env = append(pod.Containers[0].Env, corev1.EnvVar{Name: name, Value: c.Variables[name]})
 	}
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, Labels: labels}, Spec: appsv1.DaemonSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
