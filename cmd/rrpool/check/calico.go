@@ -381,7 +381,7 @@ func reflectors(f facts) *Result {
 
 // peers that are not rrpool's: to routers they are fine, between nodes they are not.
 func peers(f facts) *Result {
-	var inside, outside, idle, pods []string
+	var inside, outside, idle, pods, linkLocal []string
 	starting := rollout.Starting(f.snapshot.Cluster)
 	for _, p := range f.snapshot.Cluster.Peers {
 		switch {
@@ -393,6 +393,8 @@ func peers(f facts) *Result {
 			if why := rollout.Idle(p, f.snapshot.Cluster.Nodes, f.object.Spec.BGP.NodeLabel); why != "" {
 				idle = append(idle, p.Name+" makes no sessions now: "+why)
 			}
+		case simulate.PeerAddress(p.PeerIP).Is6() && simulate.PeerAddress(p.PeerIP).IsLinkLocalUnicast():
+			linkLocal = append(linkLocal, p.Name+": "+plan.Plain(p.PeerIP, 64))
 		default:
 			outside = append(outside, p.Name)
 		}
@@ -400,6 +402,9 @@ func peers(f facts) *Result {
 	switch {
 	case len(inside) > 0:
 		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(inside)).also(idle...).also(f.meshOff()...).see("ForeignInClusterPeer")
+	case len(linkLocal) > 0:
+		return warn("BGPPeers have a link-local address: Calico takes none with an interface, and BIRD for IPv6 refuses its whole configuration for one without").
+			also(linkLocal...).do("give such a BGPPeer another address of its router: where BIRD refuses its configuration, no change of rrpool's arrives")
 	case len(outside) > 0:
 		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", plan.Few(append(outside, pods...)))
 	case len(pods) > 0:
