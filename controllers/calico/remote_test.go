@@ -252,6 +252,7 @@ func TestWhatARemoteClusterDeclaresIsCheckedBeforeItIsBelieved(t *testing.T) {
 		{pools("224.0.0.0/8"), "reserved"},
 		{pools("240.0.0.0/30"), "reserved"},
 		{pools("169.254.169.254/32"), "169.254.0.0/16 is reserved"},
+		{pools("169.0.0.0/8"), "169.254.0.0/16 is reserved"},
 		{pools("fe80::/64"), "only 2000::/3"},
 		{pools("fec0::/64"), "only 2000::/3"},
 		{pools("64:ff9b::/96"), "only 2000::/3"},

@@ -457,9 +457,15 @@ func TestSelectorsAreReadWithinBounds(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("(", n) + "all()" + strings.Repeat(")", n) }
 	many := func(n int) (out []plan.Peer) {
 		for i := range n {
-			out = append(out, plan.Peer{Name: fmt.Sprint("p", i), NodeSelector: "has(" + strings.Repeat("a", 1018) + ")", PeerIP: "192.0.2.1"})
+			out = append(out, plan.Peer{Name: fmt.Sprint("p", i), NodeSelector: "has(" + strings.Repeat("a", 1019) + ")", PeerIP: "192.0.2.1"})
 		}
 		return out
+	}
+	edited := func(peers []plan.Peer, edit func(*plan.Peer)) []plan.Peer {
+		for i := range peers {
+			edit(&peers[i])
+		}
+		return peers
 	}
 	for name, c := range map[string]struct {
 		peers  []plan.Peer
@@ -473,6 +479,9 @@ func TestSelectorsAreReadWithinBounds(t *testing.T) {
 		"longer":                     {[]plan.Peer{{Name: "p", NodeSelector: "a == '" + strings.Repeat("b", simulate.LongestSelector-6) + "'"}}, 1},
 		"as much as all may":         {many(64), 0},
 		"more":                       {many(80), 16},
+		"more, of what they select":  {edited(many(80), func(p *plan.Peer) { p.Node, p.NodeSelector, p.PeerSelector, p.PeerIP = "x", "", p.NodeSelector, "" }), 16},
+		"ours do not count":          {append(edited(many(80), func(p *plan.Peer) { p.Owned = true }), many(64)...), 0},
+		"nested there":               {[]plan.Peer{{Name: "p", PeerSelector: nested(64)}}, 1},
 		"ours, as many as there are": {[]plan.Peer{{Name: "p", Owned: true, NodeSelector: nested(64)}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
