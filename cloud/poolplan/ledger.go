@@ -328,24 +328,21 @@ const longestBrake = 8 * time.Hour
 
 // braked says what step, a replacement, waits for, as those before it in the zone have come to nothing; "" for nothing. The first
 // one delays the second no more than any; from then on the pause doubles. Where the cloud itself says that a worker has failed, it may
-// be for want of machines, which are mostly not paid for and may be had at any time.
+// be for want of machines, which are mostly not paid for and may be had at any time; why it failed is said all the time.
 func (s State) braked(step Step, want cloud.PoolSpec) (wait string, problem error) {
 	last, n := s.vain(step, want)
 	w, _ := s.worker(step.Worker)
-	longest, kind := longestBrake, cloud.Unexpected
+	longest := longestBrake
 	if w.State == cloud.WorkerFailed {
 		longest = longestPause
-	}
-	if IsQuota(w.Message) {
-		kind = cloud.QuotaExceeded
 	}
 	again := last.at().Add(min(FailurePause<<min(max(n-1, 0), 8), longest))
 	if n < 2 || !s.Now.Before(again) {
 		return "", nil
 	}
 	wait = fmt.Sprintf("zone %s to be tried again at %s, as none of its last %d replacements has stayed Ready", step.Zone, clock(again), n)
-	if n >= manyTries {
-		problem = s.unexpected(kind, again, "rrpool has replaced %d workers in zone %s, one after the other, since %s, and the node of none became Ready and stayed so. The last one is %s. "+
+	if n >= manyTries && w.State != cloud.WorkerFailed {
+		problem = s.unexpected(again, "rrpool has replaced %d workers in zone %s, one after the other, since %s, and the node of none became Ready and stayed so. The last one is %s. "+
 			"It is replaced at %s; until then see why it does not become a node (ibmcloud ks worker get --worker %s, kubectl describe node)",
 			n, step.Zone, clock(time.Unix(last.First, 0)), describe(w), clock(again), w.ID)
 	}
@@ -370,7 +367,7 @@ func (s State) repeated(step Step) (wait string, problem error) {
 	}
 	wait = fmt.Sprintf("the cloud to show that rrpool %s", step)
 	if len(tries) >= manyTries {
-		problem = s.unexpected(cloud.Unexpected, again, "rrpool %s, and the cloud has acknowledged that %d times since %s, without an effect: %s; it is asked for again at %s"+seeWho,
+		problem = s.unexpected(again, "rrpool %s, and the cloud has acknowledged that %d times since %s, without an effect: %s; it is asked for again at %s"+seeWho,
 			step, len(tries), clock(tries[len(tries)-1].at()), s.shape(), clock(again))
 	}
 	return wait, problem
@@ -387,9 +384,9 @@ func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 // seeWho is the remedy where something else may change the pool.
 const seeWho = "; see what else changes the pool (ibmcloud ks worker ls, ibmcloud ks worker-pool get)"
 
-func (s State) unexpected(kind cloud.Kind, again time.Time, format string, args ...any) error {
+func (s State) unexpected(again time.Time, format string, args ...any) error {
 	return &cloud.Error{
-		Kind: kind, Op: fmt.Sprintf("changing pool %q", s.Name), RetryAfter: min(again.Sub(s.Now), FailurePause), Message: fmt.Sprintf(format, args...),
+		Kind: cloud.Unexpected, Op: fmt.Sprintf("changing pool %q", s.Name), RetryAfter: min(again.Sub(s.Now), FailurePause), Message: fmt.Sprintf(format, args...),
 	}
 }
 
@@ -401,7 +398,7 @@ func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
 		return nil
 	}
 	if came, first := s.unasked(); came >= fewUnasked {
-		return s.unexpected(cloud.Unexpected, first.at().Add(window), "since %s rrpool has removed %d workers and ordered %d, so there should be %d, and there are %d: "+
+		return s.unexpected(first.at().Add(window), "since %s rrpool has removed %d workers and ordered %d, so there should be %d, and there are %d: "+
 			"what is removed comes back, or something else orders workers; none is ordered or removed until %s, but those that fail are replaced"+seeWho,
 			clock(first.at()), s.sum(first.at(), Request.removed), s.sum(first.at(), Request.ordered), s.total-came, s.total, clock(first.at().Add(window)))
 	}
@@ -417,7 +414,7 @@ func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
 		{"removed", Request.removed, day, window, false},
 	} {
 		if again := s.room(l, r); again.After(s.Now) {
-			return s.unexpected(cloud.Unexpected, again, "rrpool has %s %d workers within %s that no failure explains, for a pool of %d: none is ordered or removed until %s, "+
+			return s.unexpected(again, "rrpool has %s %d workers within %s that no failure explains, for a pool of %d: none is ordered or removed until %s, "+
 				"but those that fail are replaced"+seeWho, l.what, s.sum(s.Now.Add(-l.over), l.of), l.over, workers, clock(again))
 		}
 	}

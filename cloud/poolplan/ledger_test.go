@@ -311,9 +311,9 @@ func TestReplacementsThatComeToNothingAreBraked(t *testing.T) {
 					b.ready["a-0"] = false
 					b.pass(t, 60, never)
 					require.GreaterOrEqual(t, len(b.replaced["a"]), 2, "the first failures are replaced at once")
-					require.Equal(t, failing, b.said)
+					require.False(t, b.said)
 					b.pass(t, 2*24*60, restarted)
-					require.True(t, b.said)
+					require.Equal(t, !failing, b.said, "where the cloud says that a worker has failed, that is said")
 					most := map[bool]int{false: 13, true: 42}[failing] // every 8 hours, or 80 minutes
 					require.LessOrEqual(t, len(b.replaced["a"]), most)
 					require.GreaterOrEqual(t, len(b.replaced["a"]), most/2, "and not given up")
@@ -363,17 +363,25 @@ func TestWorkersThatDieSoonAreBraked(t *testing.T) {
 // The number of them, since when, and the cloud's words about the last are said.
 func TestWhatIsSaidOfReplacementsThatComeToNothing(t *testing.T) {
 	s, w := whole(1, "a"), want(1)
-	s.Workers[0].State, w.Replace = cloud.WorkerFailed, []string{"a-0"}
+	w.Replace = []string{"a-0"}
 	since := s.Now.Add(-2 * time.Hour)
-	for text, kind := range map[string]cloud.Kind{"the image is broken": cloud.Unexpected, "over quota": cloud.QuotaExceeded} {
-		s.Workers[0].Message = text
+	for _, failed := range []bool{false, true} {
+		s.Workers[0].Message = "the image is broken"
+		if failed {
+			s.Workers[0].State = cloud.WorkerFailed
+		}
 		pair := poolplan.Pair{s, {Now: s.Now}}
 		pair.See(poolplan.Ledger{Requests: []poolplan.Request{
 			{At: s.Now.Add(-time.Minute).Unix(), Kind: poolplan.Replace, Pool: "rr", Zone: "a", Worker: "x", Shown: true, Series: 4, First: since.Unix()},
 		}}, w)
-		_, err := pair.Next(w)
-		require.Equal(t, kind, cloud.KindOf(err))
-		for _, words := range []string{"4 workers in zone a", since.UTC().Format("2006-01-02 15:04 UTC"), text, s.Now.Add(79 * time.Minute).UTC().Format("15:04")} {
+		step, err := pair.Next(w)
+		if failed {
+			require.NoError(t, err, "the cloud says so of the worker itself")
+			require.Contains(t, step.Progress.WaitingFor, "none of its last 4 replacements has stayed Ready")
+			continue
+		}
+		require.Equal(t, cloud.Unexpected, cloud.KindOf(err))
+		for _, words := range []string{"4 workers in zone a", since.UTC().Format("2006-01-02 15:04 UTC"), "the image is broken", s.Now.Add(79 * time.Minute).UTC().Format("15:04")} {
 			require.ErrorContains(t, err, words)
 		}
 	}

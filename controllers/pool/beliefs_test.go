@@ -69,7 +69,7 @@ func TestAWrongBeliefIsSaidAndBuysLittle(t *testing.T) {
 			beliefs: iksserver.Beliefs{LosesNew: true}, after: func(o *cloudEnvironment) {
 				o.server.RemoveWorker(clusterID, o.server.Workers(clusterID, "route-reflectors")[0].ID)
 			},
-			requests: 20, workers: 20, says: "that no failure explains",
+			requests: 22, workers: 22, says: "that no failure explains",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ var (
 	spelled = map[string][]string{
 		"../../config/api/v1alpha1": {`Condition\w+ += "(\w+)"`},
 		".":                         {`condition\(metav1\.Condition\w+, "(\w+)"`, `Step\w+ += "(\w+)"`, `rollout\.Step\{\s*Name: "(\w+)"`},
-		"../plan/rollout":           {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster) += "(\w+)"`},
+		"../plan/rollout":           {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster|ForgetMesh) += "(\w+)"`},
 	}
 	problems = map[string][]string{
 		"../../cloud":      {`Kind = "(\w+)"`},

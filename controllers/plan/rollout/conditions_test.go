@@ -232,7 +232,11 @@ func TestAnotherPasswordOfTheMeshIsPutRightWhileReflectorsServe(t *testing.T) {
 			"a session is missing": func(w *world, o *rollout.Observed) {
 				editStatus(o, w.reflectors()[0].Name, func(s *plan.Status) { s.Sessions[0].Established = false })
 			},
-			"a cluster ID is missing": func(w *world, o *rollout.Observed) { seen(w, o, 0).ClusterID = "" },
+			"all cluster IDs are missing": func(w *world, o *rollout.Observed) {
+				for i := range w.reflectors() {
+					seen(w, o, i).ClusterID = ""
+				}
+			},
 		} {
 			t.Run(string(kind)+", "+name, func(t *testing.T) {
 				w := arrangedAs(t, newWorld(1, 9, 3), kind, 2, 3)
