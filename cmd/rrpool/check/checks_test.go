@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
@@ -249,7 +250,8 @@ func TestCalico(t *testing.T) {
 		"an etcd of no known Calico": {id: "datastore", edit: func(f *facts) {
 			f.snapshot.Cluster.CalicoAPI, f.calicoNode.found, f.information.found = calico.EtcdAPI, false, false
 		}, want: Warning, says: "there is no ClusterInformation"},
-		"reports in known words": {id: "reports", unset: true},
+		"a webhook without dry runs": {id: "writes", edit: func(f *facts) { f.snapshot.Untried = webhookerrors.NewDryRunUnsupportedErr("w") }, want: Note, says: "nobody can try it", never: "your user"},
+		"reports in known words":     {id: "reports", unset: true},
 		"reports in unknown words": {id: "reports", edit: func(f *facts) {
 			f.snapshot.Cluster.Statuses = map[string]plan.Status{"n": {Unread: []string{`session with "x"`}, UnreadRoutes: []string{`route to "y"`}}}
 		}, want: Warning, says: `[n: session with "x" n: route to "y"]`},
