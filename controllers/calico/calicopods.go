@@ -301,10 +301,10 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 			return nil
 		}
 		for _, p := range of.pods {
-			if of := p.of(main); of.State != plan.CalicoNodeUnknown {
-				out[p.node] = together(of, out[p.node], c.left[p.node])
+			if shows := p.of(main); shows.State != plan.CalicoNodeUnknown {
+				out[p.node] = together(shows, out[p.node], c.left[p.node])
 			} else if _, has := out[p.node]; !has {
-				out[p.node] = of
+				out[p.node] = shows
 			}
 		}
 	}

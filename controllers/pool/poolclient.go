@@ -50,8 +50,6 @@ type poolClient struct {
 	seenFor cloud.PoolSpec
 	// outdated: the pool was changed since the last observation.
 	outdated bool
-	// unmarked says that the pool, as last seen, is ours by its ID only, and how to mark it again; "" when it is not so.
-	unmarked string
 	// leaving is since when workers, and the pool by its ID, have been seen on their way out, or workers on their way in.
 	leaving map[string]time.Time
 	// meshOff: see offObserveTimeout.
@@ -111,12 +109,12 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	if c.provider != nil && reflect.DeepEqual(c.config, config) {
 		return nil
 	}
-	last, unmarked, leaving := c.last, c.unmarked, c.leaving // without lastAt: it was seen through another connection, so this one is asked soon
+	last, leaving := c.last, c.leaving // without lastAt: it was seen through another connection, so this one is asked soon
 	if c.config.ClusterID != config.ClusterID || c.config.PoolName != config.PoolName {
-		last, unmarked = nil, ""
+		last = nil
 	}
 	c.forget()
-	c.config, c.last, c.unmarked, c.leaving = config, last, unmarked, leaving
+	c.config, c.last, c.leaving = config, last, leaving
 	provider, err := connect(config)
 	if err != nil {
 		return cloudProblem(err)
@@ -163,8 +161,7 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 		c.observing.fail(now, err)
 		return true
 	}
-	c.unmarked = pool.Unmarked
-	if c.unmarked != "" {
+	if pool.Unmarked != "" {
 		pool.Owned = true // what it has is there, and counts
 	}
 	c.noteLeaving(&pool, now)
@@ -211,11 +208,19 @@ func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 	c.leaving = seen
 }
 
+// unmarked says that the pool, as last seen, is ours by its ID only, and how to mark it again; "" when it is not so.
+func (c *poolClient) unmarked() string {
+	if c.last == nil {
+		return ""
+	}
+	return c.last.Unmarked
+}
+
 // lost says that the pool is ours without its label, and how to mark it again; "" for any other pool. Where no ID was written
 // down, as by earlier versions, the status may say so: that keeps rrpool from saying that it has no pool, and nothing is done by it.
 func (c *poolClient) lost(s *Scope) string {
-	if c.unmarked != "" || !c.foreign() || len(knownPools(s.object)) > 0 || s.object.Status.Pool != c.last.Name {
-		return c.unmarked
+	if c.unmarked() != "" || !c.foreign() || len(knownPools(s.object)) > 0 || s.object.Status.Pool != c.last.Name {
+		return c.unmarked()
 	}
 	return fmt.Sprintf("pool %s is rrpool's by status.pool, but %s", c.last.Name, c.last.Mark)
 }
@@ -305,7 +310,7 @@ func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
 // usable is the pool as decisions may use it: nil while the provider does not
 // answer, and when the pool is not ours to count on.
 func (c *poolClient) usable() *cloud.Pool {
-	if c.provider == nil || c.last == nil || c.observing.err != nil || c.foreign() || c.unmarked != "" || c.last.Autoscaled {
+	if c.provider == nil || c.last == nil || c.observing.err != nil || c.foreign() || c.unmarked() != "" || c.last.Autoscaled {
 		return nil
 	}
 	return c.last
@@ -342,7 +347,9 @@ func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
 }
 
 // blocked: a change was refused, so there is nothing new to see soon.
-func (c *poolClient) blocked() bool { return c.ensuring.err != nil || c.foreign() || c.unmarked != "" }
+func (c *poolClient) blocked() bool {
+	return c.ensuring.err != nil || c.foreign() || c.unmarked() != ""
+}
 
 // backOff is how long to leave the provider alone after a failure. What a
 // person has to solve is asked again slowly; the rest ever slower.

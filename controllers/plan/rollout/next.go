@@ -73,7 +73,7 @@ func (v *view) finish(s Step) Step {
 		}
 	}
 	v.askUnserved(&s)
-	if v.d.Timer && s.Awaits != AwaitsBGP {
+	if v.d.Timer {
 		s.Watch = nil
 	}
 	v.limit(&s)

@@ -165,7 +165,7 @@ func TestSources(t *testing.T) {
 		"a router of one node":         {peers: []plan.Peer{{Name: "tor", Node: "n2", PeerIP: "192.0.2.1:178"}}, want: [3]simulate.Source{none, routers, none}},
 		"a router of a label":          {edit: reflector, peers: []plan.Peer{{Name: "tor", NodeSelector: "has(rr)", PeerIP: "2001:db8::1"}}, want: [3]simulate.Source{routers, none, none}},
 		"a peer with a node's address": {peers: []plan.Peer{{Name: "p", Node: "n1", PeerIP: "10.0.0.2"}}, want: [3]simulate.Source{nodes, nodes, none}},
-		"a pod":                        {peers: []plan.Peer{{Name: "p", PeerIP: "192.0.2.1", Extra: `{"localWorkloadSelector":"all()"}`}}, want: [3]simulate.Source{none, none, none}},
+		"a pod":                        {peers: []plan.Peer{{Name: "p", PeerIP: "192.0.2.1", Workloads: true}}, want: [3]simulate.Source{none, none, none}},
 		"no address":                   {peers: []plan.Peer{{Name: "p", PeerIP: "2001:db8::1/128"}}, want: [3]simulate.Source{none, none, none}},
 		"a ClusterPeering":             {peers: []plan.Peer{{Name: "p", PeerIP: "192.0.2.1", Peering: "b"}}, want: [3]simulate.Source{none, none, none}},
 		"nothing":                      {want: [3]simulate.Source{none, none, none}},

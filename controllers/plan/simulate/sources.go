@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"strings"
-
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -63,7 +61,7 @@ func Routed(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]s
 	var outside []peering
 	for _, p := range peers {
 		address := PeerAddress(p.PeerIP)
-		if !p.Owned && p.Peering == "" && address.IsValid() && !address.IsLoopback() && !strings.Contains(p.Extra, "localWorkloadSelector") && !plan.Here(address, nodes) {
+		if !p.Owned && p.Peering == "" && address.IsValid() && !address.IsLoopback() && !p.Workloads && !plan.Here(address, nodes) {
 			outside = append(outside, peering{Peer: p, global: isGlobal(p), address: address})
 		}
 	}
