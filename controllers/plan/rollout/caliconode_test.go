@@ -279,6 +279,30 @@ func TestThePodsOfReflectorsThatStopped(t *testing.T) {
 	require.Equal(t, "a, b, c and 2 more", rollout.NotRunning([]string{"a", "b", "c", "d", "e"}, 9)[len("calico-node is not running on 5 of 9 route reflectors: "):])
 }
 
+// A manager that has just started has watched no report come: those that were written after the last change of the pods are not asked for again.
+func TestAManagerThatStartsAsksForReportsFromBeforeThePodsChanged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		written, changed time.Duration // ago
+		asked            bool
+	}{
+		"written since":                   {written: time.Minute, changed: time.Hour},
+		"written before":                  {written: time.Minute, changed: 30 * time.Second, asked: true},
+		"written by a clock that is fast": {written: -time.Minute, changed: time.Hour, asked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := migrated(t)
+			r := w.reflectors()[0].Name
+			nodeOf(&o, r).CalicoNode = plan.CalicoNode{State: plan.CalicoNodeReady, Since: w.now.Add(-tc.changed)}
+			editStatus(&o, r, func(st *plan.Status) { st.Updated, st.Written = time.Time{}, w.now.Add(-tc.written) })
+			if ask := plan.Action(plan.RefreshStatus{Node: r}); tc.asked {
+				require.Contains(t, w.next(o).Actions, ask)
+			} else {
+				require.NotContains(t, w.next(o).Actions, ask)
+			}
+		})
+	}
+}
+
 // Whether calico-node runs is told by its pod and its reporter together, and of a node that is not Ready by neither.
 func TestWhatShowsThatCalicoNodeDoesNotRun(t *testing.T) {
 	gone := plan.CalicoNode{State: plan.CalicoNodeAbsent}

@@ -134,7 +134,7 @@ func (v *view) stale(n plan.Node) bool {
 	switch {
 	case n.CalicoNode.Failing():
 		return st.Updated.Before(n.CalicoNode.Since) || v.passed(st.Updated, askAfter(n.CalicoNode, st.Updated))
-	case n.CalicoNode.State == plan.CalicoNodeReady && st.Updated.Before(n.CalicoNode.Since):
+	case n.CalicoNode.State == plan.CalicoNodeReady && v.reportedAt(st).Before(n.CalicoNode.Since):
 		return true // pods came or went since, and the one that is Ready may be anyone's
 	case n.CalicoNode.State == plan.CalicoNodeReady && st.Regular && !st.Updated.IsZero():
 		return v.passed(st.Updated, 3*period)
