@@ -220,7 +220,8 @@ func setDown(handle *netlink.Handle, device string) error {
 func addAddress(handle *netlink.Handle, device string, address netip.Prefix) error {
 	return change(handle, device, func(link netlink.Link) error {
 		ip := &net.IPNet{IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}
-		return handle.AddrAdd(link, &netlink.Addr{IPNet: ip})
+		// Without the flag an IPv6 address is tentative until the kernel's work queue has come to it, and cannot be bound.
+		return handle.AddrAdd(link, &netlink.Addr{IPNet: ip, Flags: unix.IFA_F_NODAD})
 	})
 }
 

@@ -198,7 +198,7 @@ func (l *Lab) wire6(n *node) error {
 	}
 	return errors.Join(
 		n.space.sysctl("ipv6/conf/all/forwarding", "1"),
-		n.space.sysctl("ipv6/conf/default/accept_dad", "0"), n.space.sysctl("ipv6/conf/eth0/accept_dad", "0"), // else addresses cannot be used at once
+		n.space.sysctl("ipv6/conf/default/accept_dad", "0"), n.space.sysctl("ipv6/conf/eth0/accept_dad", "0"), // else link-local addresses cannot be used at once
 		addAddress(n.space.link, "eth0", V6(inNodeNetwork(n.spec.Address))),
 	)
 }
