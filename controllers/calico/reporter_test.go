@@ -5,6 +5,7 @@
 package calico
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,23 +33,29 @@ func (f *bird) Populate(s *apiv3.CalicoNodeStatus) error {
 	return nil
 }
 
-// routes is its routing table.
-type routes struct{}
+// routes is its routing table: one block of its own, and many that another cluster or a router has brought.
+type routes struct{ foreign int }
 
 func (routes) Show() {}
 
-func (routes) Populate(s *apiv3.CalicoNodeStatus) error {
+func (r routes) Populate(s *apiv3.CalicoNodeStatus) error {
 	s.Status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{Destination: "172.30.1.0/26", LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeStatic}}}
+	for i := range r.foreign {
+		s.Status.Routes.RoutesV4 = append(s.Status.Routes.RoutesV4, apiv3.CalicoNodeRoute{
+			Type: apiv3.RouteTypeFIB, Destination: fmt.Sprintf("10.%d.%d.%d/26", i/6>>10, i/6>>2&255, i/6&3<<6), Gateway: "10.0.0.2", Interface: "eth0",
+			LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeBGPPeer, PeerIP: "10.0.0.2"},
+		})
+	}
 	return nil
 }
 
-// calicoNode runs the reporter of a real calico-node for one node.
-func calicoNode(b *bench, node string) *bird {
+// calicoNode runs the reporter of a real calico-node for one node, with so many paths to prefixes of others.
+func calicoNode(b *bench, node string, foreign int) *bird {
 	b.t.Helper()
 	client := calicoctl(b.t, b.plane)
 	f := &bird{}
 	reporter := status.NewNodeStatusReporter(node, nil, client, status.PopulatorRegistry{
-		populator.IPFamilyV4: {apiv3.NodeStatusClassTypeBGP: f, apiv3.NodeStatusClassTypeRoutes: routes{}},
+		populator.IPFamilyV4: {apiv3.NodeStatusClassTypeBGP: f, apiv3.NodeStatusClassTypeRoutes: routes{foreign}},
 	})
 	syncer := nodestatussyncer.New(client.(interface{ Backend() api.Client }).Backend(), reporter)
 	go reporter.Run()
@@ -72,7 +79,7 @@ func TestTheRealReporterAnswersARefreshAtOnce(t *testing.T) {
 		onlyV1(t) // the reporter of this version does not know the other
 	}
 	b := newBench(t).run()
-	f := calicoNode(b, five)
+	f := calicoNode(b, five, 0)
 	want := plan.StatusRequest{Node: five, Period: 24 * time.Hour}
 	b.watch(want)
 	first := b.clock.Now()
@@ -103,7 +110,7 @@ func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *test
 		onlyV1(t) // the reporter of this version does not know the other
 	}
 	b := newBench(t).run()
-	f := calicoNode(b, five)
+	f := calicoNode(b, five, 0)
 	b.watch(plan.StatusRequest{Node: five, Period: time.Second})
 	b.await("the first report", func(c plan.Cluster) bool { return !c.Statuses[five].Updated.IsZero() })
 	askedAgain(t, f)
@@ -116,4 +123,25 @@ func TestTheRealReporterOverlooksARefreshThatDoesNotCountTheGenerationUp(t *test
 	require.True(t, isCleared(b.report(five)), "if this fails, Calico has changed and bump is no longer needed")
 
 	b.apply(plan.RefreshStatus{Node: five}, false)
+}
+
+// How many paths a node has from another cluster or from routers is nothing that the cluster says. Too many for a report: it is
+// never written, and once it is asked for sessions alone it is known that this node's cannot list them.
+func TestTheRealReporterWithMorePathsThanAReportHolds(t *testing.T) {
+	if !inEtcd {
+		onlyV1(t) // the reporter of this version does not know the other
+	}
+	b := newBench(t).run()
+	f := calicoNode(b, five, 6*2000)
+	want := plan.StatusRequest{Node: five, Period: time.Second, Routes: true}
+	b.watch(want)
+	askedAgain(t, f)
+	require.True(t, isCleared(b.report(five)), "a report of 2,000 blocks by six paths each is not taken")
+	b.clock.Move(plan.RoutesTurn)
+	want.Routes = false
+	b.watch(want)
+	b.await("its sessions", func(c plan.Cluster) bool {
+		st := c.Statuses[five]
+		return !st.Updated.IsZero() && len(st.Sessions) == 1 && st.Unlisted
+	})
 }

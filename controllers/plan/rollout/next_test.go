@@ -664,6 +664,19 @@ func TestReportersThatCannotListRoutesDoNotKeepTheMesh(t *testing.T) {
 	}
 }
 
+// How many paths other clusters and routers bring is not known. Where reports cannot hold them, no gate waits for ever: the mesh goes, and
+// reflectors that are surplus.
+func TestMorePathsFromOutsideThanReportsHold(t *testing.T) {
+	w := newWorld(1, 6, 3)
+	w.brimful = true
+	atRest(t, w)
+	require.False(t, w.bgp.MeshOn())
+	require.Contains(t, w.story(), "prefixes are not compared, as calico-node cannot report them on client-01 and others")
+	w.d.Pool.Zones, w.nextLook = w.d.Pool.Zones[:2], w.now
+	atRest(t, w)
+	require.False(t, slices.ContainsFunc(w.reflectors(), func(m *machine) bool { return m.Zone == "zone-3" }))
+}
+
 func routesAsked(s rollout.Step) map[string]bool {
 	out := map[string]bool{}
 	for _, w := range s.Watch {

@@ -87,6 +87,7 @@ type world struct {
 	blind     bool           // the manager does not know which pods could be moved
 	oldCalico bool           // the apiserver drops what Calico before 3.30.3 does not know
 	problems  []plan.Problem // what the datastore refuses for
+	brimful   bool           // another cluster or a router brings more paths than a report holds
 	asleep    time.Time      // until when there is no manager
 	unstamped bool           // the narrative does not say when
 	churn     time.Duration  // so often a node comes, and of those that came the fifth last goes
@@ -388,15 +389,28 @@ func (w *world) report() {
 		if !m.alive || m.hung || m.Labels["kubernetes.io/os"] == "windows" {
 			continue // no reporter
 		}
+		if w.brimful && watch.Routes {
+			w.overfill(*old)
+			continue
+		}
 		if cleared || w.now.Unix()%max(1, int64(watch.Period/time.Second)) == 0 {
 			w.fill(m, watch, old, cleared)
 		}
 	}
 }
 
+// overfill takes no report with its routes, and after a while that is known of the node.
+func (w *world) overfill(st plan.Status) {
+	if st.Cleared.IsZero() {
+		st.Cleared, st.Updated = w.clock(), time.Time{}
+	}
+	st.Unlisted = st.Unlisted || w.clock().Sub(st.Cleared) >= plan.RoutesTurn
+	w.reports[st.Node] = &st
+}
+
 func (w *world) fill(m *machine, watch plan.StatusRequest, old *plan.Status, cleared bool) {
 	st, same := w.statusOf(m, watch.Routes, old)
-	st.Regular = w.regular && (same || old.Regular)
+	st.Regular, st.Unlisted = w.regular && (same || old.Regular), old.Unlisted && !watch.Routes
 	if cleared || !same || w.regular {
 		w.reports[m.Name] = st
 		w.nextLook = w.now
