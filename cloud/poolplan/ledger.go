@@ -32,10 +32,11 @@ type Ledger struct {
 	// Lasting is the size per zone that was wanted at the last request, without substitutes; 0: unknown.
 	Lasting  int       `json:"lasting,omitempty"`
 	Requests []Request `json:"requests,omitempty"`
-	// Sizes are those that the pools had last, and Anew is since when only rrpool has changed them: what others resize brings
-	// workers that nobody ordered here.
-	Sizes map[string]int `json:"sizes,omitempty"`
-	Anew  int64          `json:"anew,omitempty"`
+	// Sizes and Zones are those that the pools had last, and Anew is since when only rrpool has changed them: what others resize,
+	// or give a zone, brings workers that nobody ordered here.
+	Sizes map[string]int      `json:"sizes,omitempty"`
+	Zones map[string][]string `json:"zones,omitempty"`
+	Anew  int64               `json:"anew,omitempty"`
 }
 
 // Request is one request to the cloud.
@@ -86,10 +87,7 @@ func ReadLedger(text string, now time.Time) (Ledger, error) {
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		return Ledger{}, fmt.Errorf("the record of what was ordered cannot be read: %w", err)
 	}
-	for i := range l.Requests {
-		l.Requests[i].At = min(l.Requests[i].At, now.Unix()) // a clock that was wrong must not stop orders for long
-	}
-	return l.since(now.Add(-window)), nil
+	return l.within(now), nil
 }
 
 // String is the ledger as it is kept.
@@ -98,9 +96,15 @@ func (l Ledger) String() string {
 	return string(text)
 }
 
-// since leaves out what is older, or too much: of that first what a failure explains, and nothing that makes others wait.
-func (l Ledger) since(at time.Time) Ledger {
-	l.Requests = slices.DeleteFunc(slices.Clone(l.Requests), func(r Request) bool { return r.at().Before(at) })
+// within leaves out what is older than the window, or too much: of that first what a failure explains, and nothing that makes
+// others wait. What is later than now is of a clock that was put back, and must not stop orders until then.
+func (l Ledger) within(now time.Time) Ledger {
+	l.Requests = slices.DeleteFunc(slices.Clone(l.Requests), func(r Request) bool { return r.at().Before(now.Add(-window)) })
+	for i := range l.Requests {
+		r := &l.Requests[i]
+		r.At, r.First, r.Ready = min(r.At, now.Unix()), min(r.First, now.Unix()), min(r.Ready, now.Unix())
+	}
+	l.Anew = min(l.Anew, now.Unix())
 	for len(l.Requests) > mostRequests {
 		i := slices.IndexFunc(l.Requests, func(r Request) bool { return r.Failure && !l.delays(r) })
 		if i < 0 {
@@ -130,7 +134,7 @@ func (l Ledger) replacement(pool, zone string) (Request, bool) {
 // Asked is the ledger with a request. What it repeats, without an effect so far, is one with it: no request that is
 // repeated brings more than it does once.
 func (l Ledger) Asked(r Request, lasting int) Ledger {
-	l = l.since(r.at().Add(-window))
+	l = l.within(r.at())
 	for i := range l.Requests {
 		if o := &l.Requests[i]; r.Orders+r.Removals > 0 && r.repeats(*o) && (!o.Shown || r.Worker != "") { // no worker goes twice
 			o.Repeated = true
@@ -175,7 +179,7 @@ func (l Ledger) tries(step Request) (out []Request) {
 
 // See brings both pools' ledger up to date with what they show.
 func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
-	l = p.seeSizes(l.since(p[0].Now.Add(-window)))
+	l = p.seeShapes(l.within(p[0].Now))
 	for i, r := range l.Requests {
 		for _, s := range p {
 			if s.Name == r.Pool {
@@ -199,27 +203,39 @@ func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
 	return l
 }
 
-// seeSizes notes which sizes the pools have, and when one came that was not asked for.
-func (p *Pair) seeSizes(l Ledger) Ledger {
-	sizes := map[string]int{}
+// seeShapes notes which sizes and zones the pools have, and when others have changed them.
+func (p *Pair) seeShapes(l Ledger) Ledger {
+	sizes, zones := map[string]int{}, map[string][]string{}
 	for _, s := range p {
-		if !s.Exists || s.SizeUnknown {
-			continue
-		}
-		sizes[s.Name] = s.SizePerZone
-		before, known := l.Sizes[s.Name]
-		asked := before
-		for _, r := range l.Requests {
-			if r.Pool == s.Name && r.Size > 0 {
-				asked = r.Size
+		if s.Exists && !s.SizeUnknown {
+			sizes[s.Name], zones[s.Name] = s.SizePerZone, s.Zones
+			if s.changedByOthers(l) {
+				l.Anew = s.Now.Unix()
 			}
 		}
-		if known && s.SizePerZone != before && s.SizePerZone != asked {
-			l.Anew = s.Now.Unix()
+	}
+	l.Sizes, l.Zones = sizes, zones
+	return l
+}
+
+// changedByOthers: the pool has another size than it had, or zones that came or went, and that was not asked for.
+func (s State) changedByOthers(l Ledger) bool {
+	size, sized := l.Sizes[s.Name]
+	zones, zoned := l.Zones[s.Name]
+	asked, awaited := size, []string{}
+	for _, r := range l.Requests {
+		switch {
+		case r.Pool != s.Name:
+		case r.Size > 0:
+			asked = r.Size
+		case !r.Shown && (r.Kind == AddZone || r.Kind == RemoveZone):
+			awaited = append(awaited, r.Zone)
 		}
 	}
-	l.Sizes = sizes
-	return l
+	differs := func(zone string) bool {
+		return slices.Contains(zones, zone) != slices.Contains(s.Zones, zone) && !slices.Contains(awaited, zone)
+	}
+	return sized && s.SizePerZone != size && s.SizePerZone != asked || zoned && slices.ContainsFunc(slices.Concat(zones, s.Zones), differs)
 }
 
 // live counts the workers of both pools.

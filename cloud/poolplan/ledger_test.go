@@ -2,6 +2,7 @@ package poolplan_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -503,5 +504,69 @@ func TestReplacementsThatWorkedAreNotBraked(t *testing.T) {
 			}
 		}
 		require.Equal(t, braked, len(b.replaced["a"]) < 6)
+	}
+}
+
+// Zones that somebody else adds bring workers that nobody ordered here: what goes meanwhile comes back as soon as ever. So it is with
+// a zone that was ours before, and where the manager has restarted.
+func TestZonesOfOthersAreNoRefill(t *testing.T) {
+	for name, others := range map[string][]string{"two new ones": {"d", "e"}, "two that were given up": {"b", "c"}} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {
+				b := &believed{State: whole(2, "a", "b", "c")}
+				w := want(2)
+				w.Zones = []string{"a"}
+				for range 60 { // rrpool gives up two zones
+					w.Retire = nil
+					for _, o := range b.Workers {
+						if o.Zone != "a" {
+							w.Retire = []string{o.ID}
+						}
+					}
+					require.NoError(t, b.turn(w, false))
+					b.Zones = slices.DeleteFunc(b.Zones, func(z string) bool { // as the cloud does when it is asked for RemoveZone
+						return z != "a" && len(w.Retire) == 0
+					})
+					b.Now = b.Now.Add(time.Minute)
+				}
+				require.Equal(t, []string{"a"}, b.Zones)
+				require.Equal(t, 4, b.removed)
+				b.Zones = append(b.Zones, others...)
+				b.fill()
+				w.Zones, w.Retire = b.Zones, nil
+				require.NoError(t, b.turn(w, restarted))
+				b.take(b.Workers[0].ID)
+				for range 10 {
+					b.Now = b.Now.Add(time.Minute)
+					require.NoError(t, b.turn(w, restarted))
+				}
+				require.Len(t, b.Workers, 6)
+				require.False(t, b.said)
+			})
+		}
+	}
+}
+
+// A clock that is put back stops nothing for as long as it was ahead, also in the process that has seen it so.
+func TestAClockThatIsPutBackStopsNothingForLong(t *testing.T) {
+	for name, step := range map[string]func(b *believed, w *cloud.PoolSpec){
+		"a replacement": func(b *believed, w *cloud.PoolSpec) { w.Replace = []string{b.Workers[0].ID} },
+		"a resize":      func(b *believed, _ *cloud.PoolSpec) { b.Workers = b.Workers[1:] },
+		"a zone":        func(_ *believed, w *cloud.PoolSpec) { w.Zones = []string{"a", "b", "c", "d"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &believed{State: whole(1, "a", "b", "c"), wrong: "nothing happens"}
+			right, w := b.Now, want(1)
+			b.Now = right.Add(8 * time.Hour)
+			step(b, &w)
+			require.NoError(t, b.turn(w, false))
+			require.Equal(t, 1, b.asked)
+			b.wrong = ""
+			b.Memory = poolplan.Memory{} // its pauses go by a clock that is never put back
+			for b.Now = right; b.Now.Before(right.Add(5 * time.Minute)); b.Now = b.Now.Add(time.Minute) {
+				require.NoError(t, b.turn(w, false))
+			}
+			require.Greater(t, b.asked, 1)
+		})
 	}
 }
