@@ -55,7 +55,8 @@ func (p *Provider) record(ctx context.Context, v view, step poolplan.Step, want 
 // answered takes in what came of the request that was recorded last. It is written down with the next one.
 func (p *Provider) answered(step poolplan.Step, err error) {
 	switch {
-	case err == nil, step.Kind != poolplan.Replace && takesAway(step, err): // where nothing was found to replace, nothing was ordered
+	case err == nil, step.Kind == poolplan.AddZone && hasZone(err),
+		step.Kind != poolplan.Replace && takesAway(step, err): // where nothing was found to replace, nothing was ordered
 	case slices.Contains([]cloud.Kind{cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict, cloud.Unauthorized, cloud.RateLimited, cloud.NotFound}, cloud.KindOf(err)):
 		p.ledger = p.ledger.Answered(false)
 	default:

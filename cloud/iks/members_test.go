@@ -262,3 +262,28 @@ func TestAZoneThatThePoolHasIsNoConflict(t *testing.T) {
 		require.ErrorContains(t, refused(t, p, spec(2), cloud.Conflict), "Resizing is unavailable.", "of a code that is not known the status and the words count")
 	}
 }
+
+// A cloud that says so again and again, and never lists the zone, is asked ever more slowly, and that is said.
+func TestAZoneThatThePoolHasAndNeverListsIsAskedForEverMoreSlowly(t *testing.T) {
+	for _, generation := range both {
+		w := newWorld(t, generation)
+		p := w.provider(t, nil)
+		ensure(t, p, spec(1))
+		ensure(t, p, spec(1))
+		w.Server.Inject(iksserver.Fault{
+			Method: http.MethodPost, Path: "Zone$|zones$", Status: http.StatusConflict,
+			Body: `{"code":"Ede7d","type":"BadRequest","description":"The zone is already part of the worker pool."}`,
+		})
+		before, said := w.Mutations(), false
+		for range 24 * 30 {
+			w.Advance(2 * time.Minute)
+			_, err := p.Ensure(t.Context(), spec(1))
+			said = said || cloud.Is(err, cloud.Unexpected)
+		}
+		require.Less(t, w.Mutations()-before, 3*12, "of each of three zones")
+		require.True(t, said)
+		w.ClearFaults()
+		w.Advance(9 * time.Hour)
+		settle(t, w, p, spec(1))
+	}
+}
