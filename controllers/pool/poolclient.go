@@ -29,15 +29,18 @@ const (
 // the last: then the cloud is busy, and is left alone for intervalActive.
 const pace = 2 * time.Second
 
-// How long one call may take. The data plane waits for a look: less while the mesh is off, as reflectors may die, and
-// the safety net cannot act before the look is over. For a change it waits for patience only, and goes on without the
-// answer: the creation of a classic pool was measured to take up to 93 s.
+// How long one call may take, and how long the data plane waits for it before it goes on without the answer: less while the
+// mesh is off, as reflectors may die, and the safety net cannot act meanwhile. A look is several requests, of which IBM may
+// take seconds for each; the creation of a classic pool was measured to take up to 93 s.
 const (
-	observeTimeout    = 20 * time.Second
-	offObserveTimeout = 10 * time.Second
-	changeTimeout     = 3 * time.Minute
-	patience          = 20 * time.Second
-	offPatience       = 5 * time.Second
+	lookTimeout     = time.Minute
+	lookPatience    = 20 * time.Second
+	offLookPatience = 10 * time.Second
+	changeTimeout   = 3 * time.Minute
+	patience        = 20 * time.Second
+	offPatience     = 5 * time.Second
+	// answerPoll is how often an answer that has not come is looked for.
+	answerPoll = 5 * time.Second
 )
 
 // poolClient remembers what the provider said, and spares it questions. The zero value knows nothing.
@@ -52,11 +55,16 @@ type poolClient struct {
 	outdated bool
 	// leaving is since when workers, and the pool by its ID, have been seen on their way out, or workers on their way in.
 	leaving map[string]time.Time
-	// meshOff: see offObserveTimeout.
-	meshOff bool
+	// meshOff: see offLookPatience. once: no later call would take the answer to a look.
+	meshOff, once bool
+	// looking is the look whose answer has not come yet, of a pool that is wanted like lookingFor, and began at lookedAt; nil for none.
+	// Nothing is changed meanwhile.
+	looking    *call[cloud.Pool]
+	lookingFor cloud.PoolSpec
+	lookedAt   time.Time
 	// underway is the change whose answer has not come yet, nil for none. Nothing else is asked meanwhile, by whatever
 	// connection: what was ordered may not be listed yet.
-	underway *call
+	underway *call[cloud.Progress]
 	// record is what the provider has asked for lately.
 	record *record
 	// waiting is what the last Ensure or Delete waits for.
@@ -67,12 +75,44 @@ type poolClient struct {
 	ensuring  callHistory
 }
 
-// call is a change that the provider makes in the background.
-type call struct {
+// call is a question to the provider, in the background.
+type call[T any] struct {
 	provider cloud.Provider
 	done     chan struct{}
-	progress cloud.Progress
+	answer   T
 	err      error
+}
+
+// start asks, and waits for the answer for so long at most.
+func start[T any](ctx context.Context, p cloud.Provider, limit, wait time.Duration, ask func(context.Context) (T, error)) *call[T] {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	asked := &call[T]{provider: p, done: make(chan struct{})}
+	go func() {
+		defer close(asked.done)
+		defer stop()
+		defer func() { // here it would end the process, and the safety net with it
+			if recover() != nil {
+				asked.err = errors.New("asking the cloud: the provider panicked") // its words may hold a credential
+				log.FromContext(ctx).Error(asked.err, "the provider panicked", "stack", string(debug.Stack()))
+			}
+		}()
+		asked.answer, asked.err = ask(ctx)
+	}()
+	select {
+	case <-asked.done:
+	case <-time.After(wait):
+	}
+	return asked
+}
+
+// over reports whether the answer has come.
+func (c *call[T]) over() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // callHistory is the history of one kind of call.
@@ -128,7 +168,7 @@ func (c *poolClient) forget() { *c = poolClient{underway: c.underway, record: c.
 
 // disconnect drops the connection and keeps the membership that was seen.
 func (c *poolClient) disconnect() {
-	c.provider, c.waiting = nil, ""
+	c.provider, c.looking, c.waiting = nil, nil, ""
 	c.observing, c.ensuring = callHistory{}, callHistory{}
 	c.config.APIKey = ""
 }
@@ -142,21 +182,34 @@ func (c *poolClient) awaits() string {
 }
 
 // observe asks the provider when its last answer is older than every, or is about another flavor or other options, and
-// says whether it asked.
+// says whether it asked, or an answer has come. One that takes long is taken by a later call.
 func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Duration, want cloud.PoolSpec) bool {
 	if want.Flavor != c.seenFor.Flavor || !reflect.DeepEqual(want.Options, c.seenFor.Options) {
 		every = 0
 	}
-	if c.provider == nil || c.underway != nil || c.due(now, every) > 0 {
-		return false
+	began := c.looking == nil
+	if began {
+		if c.busy() || c.due(now, every) > 0 {
+			return false
+		}
+		wait := lookPatience
+		switch {
+		case c.once:
+			wait = lookTimeout
+		case c.meshOff:
+			wait = offLookPatience
+		}
+		c.lookingFor, c.lookedAt = want, now
+		provider := c.provider
+		c.looking = start(cloud.WithRecord(ctx, c.record), provider, lookTimeout, wait, func(ctx context.Context) (cloud.Pool, error) {
+			return provider.Observe(ctx, want)
+		})
 	}
-	limit := observeTimeout
-	if c.meshOff {
-		limit = offObserveTimeout
+	if !c.looking.over() {
+		return began
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	pool, err := c.provider.Observe(cloud.WithRecord(ctx, c.record), want)
+	pool, err := c.looking.answer, c.looking.err
+	c.looking = nil
 	if err != nil {
 		c.observing.fail(now, err)
 		return true
@@ -165,7 +218,7 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 		pool.Owned = true // what it has is there, and counts
 	}
 	c.noteLeaving(&pool, now)
-	c.last, c.lastAt, c.seenFor, c.outdated = &pool, now, want, false
+	c.last, c.lastAt, c.seenFor, c.outdated = &pool, c.lookedAt, c.lookingFor, false
 	c.observing = callHistory{}
 	return true
 }
@@ -225,13 +278,16 @@ func (c *poolClient) lost(s *Scope) string {
 	return fmt.Sprintf("pool %s is rrpool's by status.pool, but %s", c.last.Name, c.last.Mark)
 }
 
-// ensure moves the pool one step, unless the provider is to be left alone. A
-// changed spec is new: it does not wait out the failure of the former.
+// busy: nothing can be asked.
+func (c *poolClient) busy() bool { return c.provider == nil || c.underway != nil || c.looking != nil }
+
+// ensure moves the pool one step, unless the provider is to be left alone. Another wish does not wait out the failure of
+// the former, but where the cloud has asked for that.
 func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (cloud.Progress, error) {
 	wanted := want
-	wanted.Ready = nil // another one is no other wish
-	changed := c.ensuring.failures > 0 && !reflect.DeepEqual(c.wanted, wanted)
-	if c.provider == nil || c.underway != nil || (!changed && now.Before(c.ensuring.notBefore)) {
+	wanted.Ready, wanted.Untainted, wanted.TaintsSeen, wanted.Known = nil, nil, false, nil // what is seen is no wish
+	changed := c.ensuring.failures > 0 && !cloud.Is(c.ensuring.err, cloud.RateLimited) && !reflect.DeepEqual(c.wanted, wanted)
+	if c.busy() || (!changed && now.Before(c.ensuring.notBefore)) {
 		return cloud.Progress{}, c.ensuring.err
 	}
 	c.wanted = wanted
@@ -240,7 +296,7 @@ func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolS
 
 // remove moves the pool one step towards not existing.
 func (c *poolClient) remove(ctx context.Context, now time.Time) (cloud.Progress, error) {
-	if c.provider == nil || c.underway != nil || now.Before(c.ensuring.notBefore) {
+	if c.busy() || now.Before(c.ensuring.notBefore) {
 		return cloud.Progress{}, c.ensuring.err
 	}
 	return c.change(ctx, now, c.provider.Delete)
@@ -257,38 +313,16 @@ func (c *poolClient) change(
 	case c.meshOff:
 		wait = offPatience
 	}
-	ctx, stop := context.WithTimeout(cloud.WithRecord(ctx, c.record), limit)
-	asked := &call{provider: c.provider, done: make(chan struct{})}
-	c.underway = asked
-	go func() {
-		defer close(asked.done)
-		defer stop()
-		defer func() { // here it would end the process, and the safety net with it
-			if recover() != nil {
-				asked.err = errors.New("changing the pool: the provider panicked") // its words may hold a credential
-				log.FromContext(ctx).Error(asked.err, "the provider panicked", "stack", string(debug.Stack()))
-			}
-		}()
-		asked.progress, asked.err = ask(ctx)
-	}()
-	select {
-	case <-asked.done:
-	case <-time.After(wait):
-	}
+	c.underway = start(cloud.WithRecord(ctx, c.record), c.provider, limit, wait, ask)
 	return c.answered(now)
 }
 
 // answered takes the answer to the change under way, if it has come.
 func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
-	if c.underway == nil {
+	if c.underway == nil || !c.underway.over() {
 		return cloud.Progress{}, nil
 	}
-	select {
-	case <-c.underway.done:
-	default:
-		return cloud.Progress{}, nil
-	}
-	progress, err, former := c.underway.progress, c.underway.err, c.underway.provider != c.provider
+	progress, err, former := c.underway.answer, c.underway.err, c.underway.provider != c.provider
 	c.underway = nil
 	switch {
 	case former && err != nil:
@@ -336,6 +370,9 @@ func (c *poolClient) members() map[string]string {
 
 // due is how long until the provider is to be asked again, 0 for now.
 func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
+	if c.looking != nil {
+		return answerPoll
+	}
 	at := c.observing.notBefore
 	if c.observing.err == nil && c.last != nil && !c.lastAt.IsZero() {
 		at = c.lastAt.Add(every)

@@ -191,6 +191,16 @@ func TestRefusedOrderKeepsThePoolKnown(t *testing.T) {
 	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 2}}}})
 	e.settle(1)
 	require.Equal(t, 2, e.cloud.ensured, "another wish is another matter")
+
+	e.cloud.ensureErr = &cloud.Error{Kind: cloud.RateLimited, Op: "ordering", RetryAfter: 10 * time.Minute}
+	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 3}}}})
+	e.settle(1)
+	require.Equal(t, 3, e.cloud.ensured)
+	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 4}}}})
+	e.after(9 * time.Minute)
+	require.Equal(t, 3, e.cloud.ensured, "the cloud wants to be left alone")
+	e.after(2 * time.Minute)
+	require.Equal(t, 4, e.cloud.ensured)
 }
 
 // loss is a way to lose the cloud, and to get it back.
@@ -444,6 +454,21 @@ func TestASlowOrderIsNoOutage(t *testing.T) {
 	})
 }
 
+// TestASlowLookIsNoOutage: where a look takes longer than the data plane waits for it, what it shows comes a little later.
+func TestASlowLookIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, dies := newCloudEnvironment(t), scenarios[1]
+		o.migrate()
+		o.server.Inject(iksserver.Fault{Method: "GET", Delay: 8 * time.Second}) // of two requests and more
+		dies.begin(o)
+		require.True(t, o.until(6*time.Hour, func() bool {
+			require.True(t, o.is("ProviderReady True PoolReady") || o.condition("ProviderReady").Reason != "CloudUnavailable", o.condition("ProviderReady").Message)
+			return dies.over(o)
+		}), "%+v", o.seenStep)
+		require.Empty(t, o.lost)
+	})
+}
+
 // TestAChangeUnderWay: nothing else is asked of the cloud meanwhile, by another connection neither.
 func TestAChangeUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -512,7 +537,7 @@ func TestAProviderThatPanics(t *testing.T) {
 			e.clock = e.clock.Add(10 * time.Minute)
 		}
 		require.Greater(t, e.cloud.ensured, 1, "it is asked again")
-		require.Contains(t, e.condition("ProviderReady").Message, "changing the pool: the provider panicked")
+		require.Contains(t, e.condition("ProviderReady").Message, "the provider panicked")
 		require.NotContains(t, e.condition("ProviderReady").Message, apiKey)
 	})
 }
