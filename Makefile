@@ -96,7 +96,7 @@ soak: CALICO ?= $(basename $(notdir $(wildcard test/programs/calico/*.mod)))
 soak: OLD = ^Test(AMigrationAllAtOnce|AGatedMigration|WhatTheSessionGate|TheSimulatorAgreesWithBIRDOnASample|MigrationAndReturn$$)
 soak: packages assets ## Run all that takes long (about three hours): single failures, every write and combination, properties, a cluster at rest, older Calico, kind
 	@result=0; \
-	go test -count=1 -timeout 30m ./controllers/plan/rollout -rapid.checks=200 || result=1; \
+	go test -count=1 -timeout 30m ./controllers/plan/rollout -rapid.checks=200 -sequences=1000 || result=1; \
 	go test -count=1 -timeout 60m -v ./cloud/iks ./cmd/manager || result=1; \
 	go test -count=1 -timeout 60m -v -p 1 -skip '^TestChaos' ./test/chaos ./test/lab ./test/e2e || result=1; \
 	for release in $(CALICO); do \

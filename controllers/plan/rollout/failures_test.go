@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	sequences = flag.Int("sequences", 200, "how many random sequences of failures to play")
+	sequences = flag.Int("sequences", 100, "how many random sequences of failures to play")
 	firstSeed = flag.Uint64("seed", 0, "the seed of the first sequence; 0 for a random one")
 )
 
