@@ -197,9 +197,9 @@ func TestRefusedOrderKeepsThePoolKnown(t *testing.T) {
 	e.settle(1)
 	require.Equal(t, 3, e.cloud.ensured)
 	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 4}}}})
-	e.after(9 * time.Minute)
+	e.after(4 * time.Minute)
 	require.Equal(t, 3, e.cloud.ensured, "the cloud wants to be left alone")
-	e.after(2 * time.Minute)
+	e.after(6 * time.Minute)
 	require.Equal(t, 4, e.cloud.ensured)
 }
 
