@@ -93,7 +93,8 @@ type lack struct {
 // Every right of config/rbac is needed, and its lack is reported. The manager starts with no right at all and is
 // given one after the other: each only when the apiserver has refused a request for want of it, the manager has
 // said so by verb and resource, and nothing was removed meanwhile. What it has at the end of two migrations there
-// and back, with the policies of config/policy in force, is config/rbac: no right less, none more.
+// and back, with the policies of config/policy in force, is config/rbac: no right less, none more. With Calico's
+// objects in the second group it begins with all rights but those to them, and one migration is enough.
 func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 	besideOthers(t)
 	for _, group := range []string{calico.GroupV1.Group, calico.GroupV3.Group} {
@@ -142,6 +143,10 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 				require.Empty(t, left, "%s: nothing is left behind", kind)
 			}
 
+			if group == calico.GroupV3.Group {
+				m.complete()
+				return
+			}
 			m.Log("on IBM Cloud")
 			m.object = &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 			m.object.Spec.Provider.Type = v1alpha1.ProviderIKS
@@ -151,16 +156,21 @@ func TestEveryRightIsNeededAndItsLackIsReported(t *testing.T) {
 			m.leave()
 			m.until("the metrics are read", func() bool { return m.read })
 			m.repeat()
-
-			var unneeded []string
-			for _, r := range m.all {
-				if !m.given[r] {
-					unneeded = append(unneeded, r.String())
-				}
-			}
-			require.Empty(t, unneeded, "rights that nothing needs: take them out of controllers/*/setup.go")
+			m.complete()
 		})
 	}
+}
+
+// complete: of what it was not given, nothing is in config/rbac.
+func (m *minimalRights) complete() {
+	m.Helper()
+	var unneeded []string
+	for _, r := range m.all {
+		if !m.given[r] {
+			unneeded = append(unneeded, r.String())
+		}
+	}
+	require.Empty(m, unneeded, "rights that nothing needs: take them out of controllers/*/setup.go")
 }
 
 // newMinimalRights has a cluster on IBM Cloud whose nodes run pods, and a manager that may do nothing.
@@ -191,6 +201,11 @@ func newMinimalRights(t *testing.T, group string) *minimalRights {
 		}), given: map[right]bool{}, lacked: map[right]lack{}, began: time.Now(),
 		object: &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}},
 		log:    filepath.Join(t.TempDir(), "log"),
+	}
+	for _, r := range m.all { // the test of the first group shows that the others are needed
+		if !first && !strings.Contains(r.Group, "projectcalico.org") && r.Group != "apiextensions.k8s.io" {
+			m.given[r] = true
+		}
 	}
 	m.next = plane.Follow(m.user)
 	cluster(t, m.admin)
