@@ -66,6 +66,8 @@ type PoolSpec struct {
 	// Replace lists worker ids that are dead and are to be exchanged for new
 	// workers, in the same zone where that is possible.
 	Replace []string
+	// Stuck lists workers that have been going away for so long that nothing waits for them any more.
+	Stuck []string
 	// Refill: workers may come to a zone that is no longer listed, where the others cannot be had without them.
 	Refill bool
 	// Options that the workers are to have.

@@ -299,9 +299,14 @@ func givenUp(want cloud.PoolSpec, zone string) bool {
 	return len(want.Zones) > 0 && !slices.Contains(want.Zones, zone)
 }
 
-// idle: the zone is given up, and no worker is left in it.
+// idle: the zone is given up, and no worker is left in it, but for such that never go.
 func idle(s State, want cloud.PoolSpec, zone string) bool {
-	return givenUp(want, zone) && !slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone })
+	return givenUp(want, zone) && !slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone && !stuck(w, want) })
+}
+
+// stuck: the worker is on its way out, and no change of others waits for that any more.
+func stuck(w cloud.Worker, want cloud.PoolSpec) bool {
+	return w.State == cloud.WorkerDeleting && slices.Contains(want.Stuck, w.ID)
 }
 
 // resize brings the size that the cloud is asked for in order. It never happens while a zone has more workers than
@@ -310,7 +315,7 @@ func idle(s State, want cloud.PoolSpec, zone string) bool {
 // one had switched the cloud's rebalancing off.
 func resize(s State, want cloud.PoolSpec, zones []string) []Step {
 	step := Step{Kind: Resize, Size: want.SizePerZone}
-	leaving := func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting }
+	leaving := func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting && !stuck(w, want) }
 	due := false
 	switch {
 	case slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return slices.Contains(want.Retire, w.ID) }),

@@ -121,6 +121,32 @@ func TestNext(t *testing.T) {
 			},
 			want: func(w *cloud.PoolSpec) { w.SizePerZone = 1 }, kind: poolplan.None, text: "Deleting",
 		},
+		"but not for one that has been leaving for long, as another zone lacks a worker": {
+			state: func(s *poolplan.State) { s.Workers = s.Workers[:2]; s.Workers[1].State = cloud.WorkerDeleting },
+			want:  func(w *cloud.PoolSpec) { w.SizePerZone, w.Stuck = 1, []string{"a-1"} }, kind: poolplan.Resize,
+		},
+		"one of those that are leaving may be stuck": {
+			state: func(s *poolplan.State) {
+				s.Workers = s.Workers[:3]
+				s.Workers[1].State, s.Workers[2].State = cloud.WorkerDeleting, cloud.WorkerDeleting
+			},
+			want: func(w *cloud.PoolSpec) { w.SizePerZone, w.Stuck = 1, []string{"a-1"} }, kind: poolplan.None, text: "1 more workers in zone b",
+		},
+		"a zone that is given up waits for its workers to go": {
+			state: func(s *poolplan.State) {
+				s.Workers[2].State, s.Workers[3].State = cloud.WorkerDeleting, cloud.WorkerDeleting
+			},
+			want: func(w *cloud.PoolSpec) { w.Zones, w.Stuck = []string{"a"}, []string{"b-0"} }, kind: poolplan.None, text: "worker b-1 in zone b: Deleting",
+		},
+		"but not for such that have been leaving for long": {
+			state: func(s *poolplan.State) {
+				s.Workers[2].State, s.Workers[3].State = cloud.WorkerDeleting, cloud.WorkerDeleting
+			},
+			want: func(w *cloud.PoolSpec) { w.Zones, w.Stuck = []string{"a"}, []string{"b-0", "b-1"} }, kind: poolplan.RemoveZone,
+		},
+		"nor with one that is said to be, and works": {
+			want: func(w *cloud.PoolSpec) { w.Zones, w.Stuck = []string{"a"}, []string{"b-0", "b-1"} }, kind: poolplan.None, text: "to be retired",
+		},
 		"a named worker is removed":        {want: func(w *cloud.PoolSpec) { w.SizePerZone, w.Retire = 1, []string{"a-0"} }, kind: poolplan.Remove},
 		"a name that is gone is no matter": {want: func(w *cloud.PoolSpec) { w.Retire, w.Replace = []string{"x"}, []string{"y"} }, kind: poolplan.None},
 		"a dead worker is replaced":        {want: func(w *cloud.PoolSpec) { w.Replace = []string{"a-0"} }, kind: poolplan.Replace},

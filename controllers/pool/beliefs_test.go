@@ -202,3 +202,50 @@ func TestAnAutoscalerWhoseAddOnWasRemoved(t *testing.T) {
 		require.Empty(t, o.lost)
 	})
 }
+
+func twoZones(p *v1alpha1.RouteReflectorPool) { p.Spec.Provider.IKS.Zones = []string{"z1", "z2"} }
+
+// A worker that never goes, of a zone that stays or of one that is given up, does not keep workers from other zones.
+func TestADeletionThatNeverEndsHoldsUpNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit  func(*v1alpha1.RouteReflectorPool)
+		zones int
+	}{
+		"of a pool that shrinks":     {size(1), 3},
+		"of a zone that is given up": {twoZones, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCloud(t, func(o *cloudEnvironment) {
+				o.edit(tc.edit)
+				var stuck iksserver.Worker
+				see := func() map[string][]string {
+					live := map[string][]string{}
+					for _, w := range o.server.Workers(clusterID, ourPool) {
+						switch {
+						case w.State == "deployed":
+							live[w.Zone] = append(live[w.Zone], w.ID)
+						case w.State == "deleting" && stuck.ID == "":
+							stuck = w
+							o.server.Hold(clusterID, w.ID)
+							o.server.Break(clusterID, w.ID, "deleting", "critical", "Incorrect account for worker")
+						}
+					}
+					return live
+				}
+				require.True(t, o.until(3*time.Hour, func() bool { see(); return stuck.ID != "" }))
+				o.pass(time.Hour)
+				for zone, workers := range see() {
+					if zone != stuck.Zone {
+						for _, id := range workers { // a person removes all of them
+							o.server.RemoveWorker(clusterID, id)
+						}
+						break
+					}
+				}
+				require.True(t, o.until(2*time.Hour, func() bool { return len(see()) == tc.zones && o.migrated() }), "%+v %+v", see(), o.object().Status)
+				require.Contains(t, o.condition(v1alpha1.ConditionDegraded).Message, "Incorrect account")
+				require.Empty(t, o.lost)
+			}, size(2))
+		})
+	}
+}

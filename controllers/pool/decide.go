@@ -285,6 +285,13 @@ func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 			DedicatedHostPoolID:    spec.DedicatedHostPoolID,
 		},
 	}
+	if known != nil {
+		for _, w := range known.Workers {
+			if w.State == cloud.WorkerDeleting && !w.LeavingSince.IsZero() && s.now.Sub(w.LeavingSince) >= rollout.LeavingLimit {
+				out.Stuck = append(out.Stuck, w.ID)
+			}
+		}
+	}
 	for _, n := range s.Cluster.Nodes {
 		if n.Pooled && n.Ready && n.WorkerID != "" {
 			out.Ready = append(out.Ready, n.WorkerID)

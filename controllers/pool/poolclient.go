@@ -285,7 +285,7 @@ func (c *poolClient) busy() bool { return c.provider == nil || c.underway != nil
 // the former, but where the cloud has asked for that.
 func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (cloud.Progress, error) {
 	wanted := want
-	wanted.Ready, wanted.Untainted, wanted.TaintsSeen, wanted.Known = nil, nil, false, nil // what is seen is no wish
+	wanted.Ready, wanted.Stuck, wanted.Untainted, wanted.TaintsSeen, wanted.Known = nil, nil, nil, false, nil // what is seen is no wish
 	changed := c.ensuring.failures > 0 && !cloud.Is(c.ensuring.err, cloud.RateLimited) && !reflect.DeepEqual(c.wanted, wanted)
 	if c.busy() || (!changed && now.Before(c.ensuring.notBefore)) {
 		return cloud.Progress{}, c.ensuring.err
