@@ -75,7 +75,8 @@ type PoolSpec struct {
 	// Known are the IDs of the pools that were seen as ours before. One of these that bears another label or name, or is not
 	// listed, is not taken for absent.
 	Known []string
-	// Once: there is one look, and nothing is ordered by it, so what of Known is neither listed nor found is gone.
+	// Once: there is one look, and nothing is ordered by it, so what of Known is neither listed nor found is gone. A flavor
+	// that the cluster's zones do not have is refused as it would be when it is ordered.
 	Once bool
 }
 
@@ -136,7 +137,7 @@ type Pool struct {
 	// Gone are those of PoolSpec.Known that exist no more.
 	Gone []string
 	Name string
-	// Flavor is the machine type of its workers.
+	// Flavor is the machine type of its workers, or those that it would get, where PoolSpec.Once asks for a pool that does not exist.
 	Flavor string
 	// Options, as far as the cloud reports them.
 	Options PoolOptions

@@ -34,8 +34,8 @@ type generation interface {
 	remove(ctx context.Context, doing, workerID string) error
 }
 
-// traits are where things are, of a generation, and the default flavor.
-type traits struct{ pool, workers, replacing, flavors, zones, flavor string }
+// traits are where things are, of a generation.
+type traits struct{ pool, workers, replacing, flavors, zones string }
 
 // pool is a worker pool of either generation.
 type pool struct {
@@ -48,8 +48,10 @@ type pool struct {
 	autoscaled bool
 	vpc        string
 	// zones is nil when the answer holds none.
-	zones             map[string]cloud.Network
-	options           cloud.PoolOptions
+	zones   map[string]cloud.Network
+	options cloud.PoolOptions
+	// isolation of classic machines: "private" are those of a host of its own.
+	isolation         string
 	deleting, deleted bool
 	deleteFailed      bool
 	// state is the life-cycle state in the cloud's words.
@@ -88,6 +90,9 @@ func (p pool) completed(by pool) pool {
 type worker struct {
 	cloud.Worker
 	poolID, poolName string
+	// system is its operating system, "" where that is not said. unknown: so the cloud calls its state.
+	system  string
+	unknown bool
 	// err is why it cannot be read as a whole.
 	err error
 }
@@ -99,6 +104,14 @@ var versionForm = regexp.MustCompile(`^\d+(\.\d+)+(_\d+)?(_openshift)?$`)
 func outdated(actual, target string) string {
 	actual, target = strings.TrimRight(actual, "*"), strings.TrimRight(target, "*")
 	if actual == target || !versionForm.MatchString(actual) || !versionForm.MatchString(target) {
+		return ""
+	}
+	return actual + " to " + target
+}
+
+// outdatedSystem says what a replacement would do to a worker of a pool that was set to another operating system, "" for nothing.
+func outdatedSystem(actual, target string) string {
+	if actual == "" || target == "" || strings.EqualFold(actual, target) {
 		return ""
 	}
 	return actual + " to " + target
@@ -230,9 +243,13 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 	}
 	var out []cloud.Worker
 	for _, w := range list {
+		if w.unknown && w.poolID == of.id && p.masterUpdates(ctx) {
+			w.State = cloud.WorkerDeployed // the master cannot tell for that time
+		}
 		if w.State == cloud.WorkerDeployed {
 			w.Message = ""
 		}
+		w.Outdated = cmp.Or(w.Outdated, outdatedSystem(w.system, of.options.OperatingSystem))
 		w.Message = p.session.scrub(w.Message)
 		switch {
 		case !w.claims(of, all), p.former(w, of):

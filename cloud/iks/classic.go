@@ -3,6 +3,7 @@ package iks
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ type classic struct{ *Provider }
 func (classic) traits() traits {
 	return traits{
 		pool: "/v2/classic/getWorkerPool", workers: "/v1/clusters/%s/workers?showDeleted=false",
-		replacing: "/v2/replaceWorker", flavors: "/v1/datacenters/%s/machine-types", zones: "/v1/zones", flavor: DefaultFlavorClassic,
+		replacing: "/v2/replaceWorker", flavors: "/v1/datacenters/%s/machine-types", zones: "/v1/zones",
 	}
 }
 
@@ -35,7 +36,7 @@ func (g classic) pools(ctx context.Context) (out []pool, err error) {
 		out = append(out, pool{
 			err: m.err, id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: l.Size, labels: l.Labels,
 			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: lifecycle(l.State) == cloud.WorkerDeleting, deleteFailed: l.State == deleteFailed, state: cmp.Or(l.ReasonForDelete, l.State),
-			options: cloud.PoolOptions{OperatingSystem: l.OperatingSystem},
+			options: cloud.PoolOptions{OperatingSystem: l.OperatingSystem}, isolation: l.Isolation,
 			zones: networks(l.Zones, func(z containerv1.WorkerPoolZoneResponse) (string, cloud.Network) {
 				return z.ID, cloud.Network{PrivateVLAN: z.PrivateVLAN, PublicVLAN: z.PublicVLAN}
 			}),
@@ -52,7 +53,7 @@ func (g classic) workers(ctx context.Context, at route) (out []worker, err error
 		if l.State == "deleted" {
 			continue
 		}
-		out = append(out, worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
+		out = append(out, worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, unknown: isUnknown(l.State, l.Status), Worker: cloud.Worker{
 			ID: l.ID, NodeName: l.PrivateIP, Zone: l.Location, Flavor: plain(l.MachineType), State: v1State(l),
 			DeleteFailed: l.State == deleteFailed, Physical: bareMetal.MatchString(l.MachineType), Outdated: outdated(l.KubeVersion, l.TargetVersion),
 			Message: cmp.Or(l.ErrorMessage, l.Status, l.State),
@@ -74,16 +75,30 @@ func v1State(w containerv1.Worker) cloud.WorkerState {
 	return lifecycle(w.State)
 }
 
-func (g classic) create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, _ []pool) error {
+func (g classic) create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error {
 	body := containerv1.WorkerPoolRequest{
 		WorkerPoolConfig: containerv1.WorkerPoolConfig{
-			Name: name, Size: want.SizePerZone, MachineType: want.Flavor, Isolation: "public", Labels: labels,
+			Name: name, Size: want.SizePerZone, MachineType: want.Flavor, Isolation: isolation(want.Flavor, others), Labels: labels,
 			OperatingSystem: want.Options.OperatingSystem, Entitlement: g.cluster.Entitlement,
 		},
 		DiskEncryption: true,
 		Zones:          []containerv1.WorkerPoolZone{},
 	}
 	return g.post(ctx, "creating", to("/v1/clusters/%s/workerpools", g.cfg.ClusterID), body)
+}
+
+// isolation that goes with a flavor: physical machines have none, and virtual ones are on hosts of the account's own where all those of the
+// cluster are.
+func isolation(flavor string, others []pool) string {
+	dedicated, shared := "private", "public"
+	virtual := slices.DeleteFunc(slices.Clone(others), func(o pool) bool { return bareMetal.MatchString(o.flavor) || o.isolation == "" })
+	switch {
+	case bareMetal.MatchString(flavor):
+		return ""
+	case len(virtual) > 0 && !slices.ContainsFunc(virtual, func(o pool) bool { return o.isolation != dedicated }):
+		return dedicated
+	}
+	return shared
 }
 
 func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Network, _ int, others []pool) (err error) {
@@ -99,28 +114,46 @@ func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Netwo
 	return g.post(ctx, "adding zone "+zone+" to", to("/v1/clusters/%s/workerpools/%s/zones", g.cfg.ClusterID, poolID).with("zone", zone), body)
 }
 
+// vlan of a zone.
+type vlan struct {
+	ID, Type   string
+	Properties struct {
+		PrimaryRouter string `json:"primary_router"`
+	}
+}
+
 // pickVLANs takes the first private VLAN that has a public one behind the same
 // router number, and that one, else the first private one. A zone without VLANs is left to the service, which makes them.
 func (g classic) pickVLANs(ctx context.Context, zone string) (n cloud.Network, err error) {
-	var list []containerv1.DCVlan
-	if err := g.get(ctx, "listing the VLANs of zone "+zone+" for", to("/v1/datacenters/%s/vlans", zone), &list); err != nil {
+	var listed []member[vlan]
+	if err := g.get(ctx, "listing the VLANs of zone "+zone+" for", to("/v1/datacenters/%s/vlans", zone), &listed); err != nil {
 		return cloud.Network{}, err
 	}
-	slices.SortFunc(list, func(a, b containerv1.DCVlan) int { return cmp.Compare(a.ID, b.ID) })
+	var odd error
+	list := []vlan{}
+	for _, m := range listed {
+		if list = append(list, m.is); m.err != nil || m.is.ID == "" || m.is.Type == "" {
+			list, odd = list[:len(list)-1], cmp.Or(m.err, errors.New("it has no id or type"))
+		}
+	}
+	slices.SortFunc(list, func(a, b vlan) int { return cmp.Compare(a.ID, b.ID) })
 	for _, private := range list {
 		if private.Type != "private" || n.PublicVLAN != "" {
 			continue
 		}
 		n.PrivateVLAN = cmp.Or(n.PrivateVLAN, private.ID)
-		if i := slices.IndexFunc(list, func(v containerv1.DCVlan) bool { return v.Type == "public" && router(v) == router(private) }); i >= 0 {
+		if i := slices.IndexFunc(list, func(v vlan) bool { return v.Type == "public" && v.router() == private.router() }); i >= 0 {
 			n = cloud.Network{PrivateVLAN: private.ID, PublicVLAN: list[i].ID}
 		}
+	}
+	if n.PrivateVLAN == "" && odd != nil { // the service would make another one
+		return n, g.implausible("a VLAN of zone %s cannot be read: %v", zone, odd)
 	}
 	return n, nil
 }
 
 // router is a router's number: "bcr01a.dal10" and "fcr01a.dal10" belong together.
-func router(v containerv1.DCVlan) string {
+func (v vlan) router() string {
 	return strings.TrimLeft(v.Properties.PrimaryRouter, "abcdefghijklmnopqrstuvwxyz")
 }
 

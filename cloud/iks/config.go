@@ -26,12 +26,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/untrusted"
 )
 
-// Flavors that are used when none is given: the smallest that IBM documents.
-const (
-	DefaultFlavorVPC     = "bx2.2x8"
-	DefaultFlavorClassic = "u3c.2x4"
-)
-
 // Environment variables that override an endpoint.
 const (
 	CSEndpointVariable  = "IBMCLOUD_CS_API_ENDPOINT"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type view struct {
 	// pool and state are those of the one that is looked at.
 	pool  pool
 	state poolplan.State
+	// flavor is that of a pool to be made.
+	flavor string
 	// unreadable is why it is not known what was asked for lately, nil where it is.
 	unreadable error
 }
@@ -268,10 +271,24 @@ func (p *Provider) findGeneration(ctx context.Context) (generation, error) {
 	return nil, &cloud.Error{Kind: cloud.Unsupported, Op: fmt.Sprintf("reading cluster %q", p.cfg.ClusterID), Message: p.session.scrub(why)}
 }
 
-// description of a cluster. The SDK's lacks what newer versions of it have.
+// description of a cluster: what is used of it, as the rest may be of any form.
 type description struct {
-	containerv2.ClusterInfo
-	NetworkPlugin string `json:"networkPlugin"`
+	ID, Name, Provider, Type, State, MasterKubeVersion, Entitlement, NetworkPlugin string
+
+	ResourceGroupID   string `json:"resourceGroup"`
+	Vpcs, WorkerZones []string
+	Lifecycle         struct{ MasterState, MasterStatus string }
+}
+
+// updating are words about a master that is being updated: IBM documents that the state of workers is unknown then.
+var updating = regexp.MustCompile(`(?i)updating|updat\w*[ _]?in[ _]?progress`)
+
+// masterUpdates: the master is being updated, as the cloud says now. Where it says nothing, it is not.
+func (p *Provider) masterUpdates(ctx context.Context) bool {
+	if p.cfg.Now().Sub(p.clusterRead) >= poolplan.SettlePause && p.readCluster(ctx) != nil {
+		return false
+	}
+	return updating.MatchString(p.cluster.State + " " + p.cluster.Lifecycle.MasterState + " " + p.cluster.Lifecycle.MasterStatus)
 }
 
 func (p *Provider) readCluster(ctx context.Context) error {

@@ -287,3 +287,71 @@ func TestAZoneThatThePoolHasAndNeverListsIsAskedForEverMoreSlowly(t *testing.T) 
 		settle(t, w, p, spec(1))
 	}
 }
+
+// One odd flavor, zone, subnet or VLAN spoils no list, and neither does a field that nothing is read from. Where what is looked for may be the odd
+// one, it is not taken for absent.
+func TestMembersOfListingsStopNothing(t *testing.T) {
+	const flavors, zoneList, networks = "Flavors$|machine-types$", "ones$", "getSubnets$|vlans$"
+	for _, generation := range both {
+		for name, fault := range map[string]iksserver.Fault{
+			"a flavor that is a number":       rewrite(flavors, 0, also(`7`, `{"name":7}`, `null`, `{"name":"odd","deprecated":"no","ocp_unsupported":3}`)),
+			"a zone that is a number":         rewrite(zoneList, 0, also(`7`, `{"id":7}`, `{"id":"odd","metro":{}}`)),
+			"a network that is a number":      rewrite(networks, 0, also(`7`, `{"id":7}`, `{"id":"odd","name":7,"zone":3,"properties":"x"}`)),
+			"a network with odd other fields": rewrite(networks, 0, with("name", `7`)),
+			"a cluster with odd other fields": rewrite("getCluster$", 0, merged(`{"workerCount":"9","addons":"none","ingress":[],"isPaid":"yes"}`)),
+			"a flavor with odd other fields":  rewrite(flavors, 0, with("cores", `"two"`)),
+		} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w := newWorld(t, generation)
+				further := zone(generation, w.zones[3])
+				addZone(w, further)
+				w.Server.Inject(fault)
+				want := spec(1)
+				want.Zones = w.zones
+				settle(t, w, w.provider(t, nil), want)
+				require.Len(t, w.Workers(), 4)
+			})
+		}
+		t.Run(generation+" the only one cannot be read", func(t *testing.T) {
+			w := newWorld(t, generation)
+			w.Server.Inject(iksserver.Fault{Method: "GET", Path: flavors, Status: http.StatusOK, Body: `[{"name":7},{"name":"huge.64x512"}]`})
+			require.Contains(t, ensure(t, w.provider(t, nil), spec(1)).Did, "not knowing whether all zones have flavor")
+		})
+		t.Run(generation+" networks that cannot be read", func(t *testing.T) {
+			w := newWorld(t, generation)
+			addZone(w, zone(generation, w.zones[3]))
+			w.Server.Inject(iksserver.Fault{Method: "GET", Path: networks, Query: "", Status: http.StatusOK, Body: `[{"id":7}]`})
+			want := spec(1)
+			want.Zones = w.zones[3:]
+			p := w.provider(t, nil)
+			for range 2 {
+				ensure(t, p, want)
+			}
+			_, err := p.Ensure(t.Context(), want)
+			require.ErrorContains(t, err, "cannot be read", "no VLAN is ordered, and no subnet said to be missing")
+		})
+	}
+}
+
+// with gives every member of a list that has none a field, and merged adds fields to an object.
+func with(key, value string) func([]byte) []byte {
+	return func(body []byte) []byte {
+		var all []map[string]json.RawMessage
+		_ = json.Unmarshal(body, &all) // the server's own answer
+		for _, m := range all {
+			m[key] = json.RawMessage(value)
+		}
+		body, _ = json.Marshal(all)
+		return body
+	}
+}
+
+func merged(fields string) func([]byte) []byte {
+	return func(body []byte) []byte {
+		var all map[string]json.RawMessage
+		_ = json.Unmarshal(body, &all) // the server's own answer
+		_ = json.Unmarshal([]byte(fields), &all)
+		body, _ = json.Marshal(all)
+		return body
+	}
+}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
-	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // listingPatience is how long an order is held up by listings of what there is to order.
@@ -45,8 +44,8 @@ func checkIDs(want cloud.PoolSpec) error {
 }
 
 // checkOrder refuses an order, before anything is ordered, for what the cluster or the cloud does not have. Nothing is
-// asked at rest. What was not checked it says in unchecked.
-func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (unchecked string, err error) {
+// asked at rest. What was not checked it says in unchecked. flavor is that of a pool to be made.
+func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (flavor, unchecked string, err error) {
 	zones := want.Zones
 	if len(zones) == 0 {
 		zones = v.state.ClusterZones
@@ -56,28 +55,32 @@ func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, w
 	}
 	switch {
 	case err != nil:
-		return "", err
+		return "", "", err
 	case step.Kind == poolplan.Create && len(want.Options.SecurityGroups) >= groupsOfAWorker:
-		return "", p.invalidOrder("securityGroups has %d, and a worker can have %d, the cluster's own among them: name %d at most",
+		return "", "", p.invalidOrder("securityGroups has %d, and a worker can have %d, the cluster's own among them: name %d at most",
 			len(want.Options.SecurityGroups), groupsOfAWorker, groupsOfAWorker-1)
 	case step.Kind == poolplan.Create:
-		return p.checkListed(ctx, v, cmp.Or(want.Flavor, v.traits().flavor), zones, zones, want.Options.Networks, want.SizePerZone)
+		flavors, free := p.flavors(v, want.Flavor)
+		if free && want.Options.DedicatedHostPoolID != "" {
+			return "", "", p.invalidOrder("dedicatedHostPoolID is %s, and no flavor is given: a dedicated host has those of its own class alone, so set "+
+				"spec.provider.iks.flavor to one of them (ibmcloud ks dedicated pool get)", want.Options.DedicatedHostPoolID)
+		}
+		return p.checkListed(ctx, v, flavors, free, zones, zones, want.Options.Networks, want.SizePerZone)
 	case step.Kind == poolplan.AddZone && v.pool.flavor != "":
-		return p.checkListed(ctx, v, v.pool.flavor, zones, []string{step.Zone}, nil, 0)
+		return p.checkListed(ctx, v, []string{v.pool.flavor}, false, zones, []string{step.Zone}, nil, 0)
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // checkListed looks for zones, the flavor in each of those that are new, and subnets before the pool is made, in the
 // cloud's listings. One that fails or is empty holds nothing up, as the order will tell.
 func (p *Provider) checkListed(
-	ctx context.Context, v view, flavor string, zones, added []string, own map[string]cloud.Network, size int,
-) (unchecked string, err error) {
+	ctx context.Context, v view, flavors []string, free bool, zones, added []string, own map[string]cloud.Network, size int,
+) (flavor, unchecked string, err error) {
 	listing, cancel := context.WithTimeout(ctx, listingPatience)
 	defer cancel()
-	err = p.checkZones(listing, v, zones)
-	for i := 0; err == nil && i < len(added); i++ {
-		err = p.checkFlavor(listing, v, flavor, added[i])
+	if flavor, err = flavors[0], p.checkZones(listing, v, zones); err == nil {
+		flavor, err = p.chooseFlavor(listing, v, flavors, free, added)
 	}
 	if g, ok := v.generation.(vpc); ok && v.pool.id == "" {
 		for i := 0; err == nil && i < len(added); i++ {
@@ -90,11 +93,11 @@ func (p *Provider) checkListed(
 	var failed unlisted
 	switch {
 	case ctx.Err() != nil:
-		return "", cloud.Interrupted(ctx, p.op("checking the order of"))
+		return "", "", cloud.Interrupted(ctx, p.op("checking the order of"))
 	case errors.As(err, &failed):
-		return fmt.Sprintf(" (not knowing whether all zones have flavor %s: %v)", flavor, failed.error), nil
+		return flavor, fmt.Sprintf(" (not knowing whether all zones have flavor %s: %v)", flavor, failed.error), nil
 	}
-	return "", err
+	return flavor, "", err
 }
 
 // unlisted is the error of a listing that says nothing.
@@ -141,31 +144,46 @@ func (p *Provider) invalidOrder(format string, args ...any) error {
 	return &cloud.Error{Kind: cloud.InvalidInput, Op: p.op("checking the order of"), Message: p.session.scrub(fmt.Sprintf(format, args...))}
 }
 
-// offers lists what there is by name, known, and what of it is not deprecated, offered.
-func (p *Provider) offers(ctx context.Context, at route) (known, offered []string, err error) {
-	var list []struct {
-		ID, Name   string
-		Deprecated bool
-		// OCPUnsupported: OpenShift does not run on it.
-		OCPUnsupported bool `json:"ocp_unsupported"`
-	}
+// offer is a flavor or a zone in a listing.
+type offer struct {
+	ID, Name   string
+	Deprecated bool
+	// OCPUnsupported: OpenShift does not run on it.
+	OCPUnsupported bool `json:"ocp_unsupported"`
+}
+
+// offers are what a listing has by name, known, and what of it is not deprecated, offered.
+type offers struct {
+	known, offered []string
+	// odd is why some of it has no name that can be read, so that what is not known may be there all the same.
+	odd error
+}
+
+// lacks: there is none of that name.
+func (o offers) lacks(name string) bool { return o.odd == nil && !slices.Contains(o.known, name) }
+
+func (p *Provider) offers(ctx context.Context, at route) (out offers, err error) {
+	var list []member[offer]
 	if err := p.get(ctx, "checking the order of", at, &list); err != nil {
-		return nil, nil, unlisted{err}
+		return offers{}, unlisted{err}
 	}
-	for _, o := range list {
-		if o.OCPUnsupported && p.openShift() {
-			continue
+	for _, m := range list {
+		switch name := plain(cmp.Or(m.is.Name, m.is.ID)); {
+		case name == "":
+			out.odd = unlisted{fmt.Errorf("one in the cloud's list cannot be read: %w", cmp.Or(m.err, errors.New("it has no name")))}
+		case m.is.OCPUnsupported && p.openShift():
+		default:
+			if out.known = append(out.known, name, m.is.ID); !m.is.Deprecated && m.err == nil {
+				out.offered = append(out.offered, name)
+			}
 		}
-		name := plain(cmp.Or(o.Name, o.ID))
-		if known = append(known, name, o.ID); name != "" && !o.Deprecated {
-			offered = append(offered, name)
-		}
 	}
-	if len(offered) == 0 {
-		return nil, nil, unlisted{errors.New("the cloud lists none")}
+	if len(out.known) == 0 {
+		return offers{}, cmp.Or(out.odd, error(unlisted{errors.New("the cloud lists none")}))
 	}
-	slices.Sort(offered)
-	return known, slices.Compact(offered), nil
+	slices.Sort(out.offered)
+	out.offered = slices.Compact(out.offered)
+	return out, nil
 }
 
 // openShift: the cluster is one, by its type or its version.
@@ -180,14 +198,16 @@ func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error
 	if len(further) == 0 {
 		return nil
 	}
-	known, _, err := p.offers(ctx, to(v.traits().zones))
+	there, err := p.offers(ctx, to(v.traits().zones))
 	for _, zone := range further {
 		switch {
-		case err == nil && !slices.Contains(known, zone):
+		case err == nil && there.lacks(zone):
 			return p.invalidOrder("there is no zone %s: correct zones; the cluster has %s", zone, cloud.Capped(v.state.ClusterZones, ", "))
 		case len(v.state.ClusterZones) > 0 && region(zone) != "" && !slices.ContainsFunc(v.state.ClusterZones, func(z string) bool { return region(z) == region(zone) }):
 			return p.invalidOrder("zone %s is in another region than the cluster, which cannot have workers there: correct zones; the cluster has %s",
 				zone, cloud.Capped(v.state.ClusterZones, ", "))
+		case err == nil && !slices.Contains(there.known, zone):
+			return there.odd
 		}
 	}
 	return err
@@ -202,31 +222,4 @@ func region(zone string) string {
 		return parts[1] + parts[2]
 	}
 	return ""
-}
-
-// checkFlavor refuses a flavor that a zone does not have. It names others: the smallest that are no smaller come first.
-func (p *Provider) checkFlavor(ctx context.Context, v view, flavor, zone string) error {
-	known, others, err := p.offers(ctx, to(v.traits().flavors, zone))
-	if err != nil || slices.Contains(known, flavor) {
-		return err
-	}
-	enough, _ := size(flavor)
-	slices.SortStableFunc(others, func(a, b string) int {
-		coresA, memoryA := size(a)
-		coresB, memoryB := size(b)
-		return cmp.Or(plan.TrueFirst(coresA >= enough, coresB >= enough), cmp.Compare(coresA, coresB), cmp.Compare(memoryA, memoryB))
-	})
-	forWhat := ""
-	if p.openShift() {
-		forWhat = " for OpenShift"
-	}
-	return p.invalidOrder("zone %s has no flavor %s%s: choose another flavor, or other zones; there are %s",
-		zone, flavor, forWhat, cloud.Capped(others, ", "))
-}
-
-// size reads cores and memory in GB off a flavor such as bx2.4x16.
-func size(flavor string) (cores, memory int) {
-	_, of, _ := strings.Cut(flavor, ".")
-	_, _ = fmt.Sscanf(of, "%dx%d", &cores, &memory) // 0 where there are none
-	return cores, memory
 }

@@ -44,7 +44,9 @@ func newWorldOf(t *testing.T, generation string) (*world, *iks.Provider, cloud.P
 		}
 	})
 	p, want := w.provider(t, nil), spec(1)
-	want.Options = everyOption(generation)
+	if want.Options = everyOption(generation); generation == iksserver.VPC {
+		want.Flavor = "bx2.2x8" // a dedicated host needs one
+	}
 	settle(t, w, p, want)
 	return w, p, want
 }
@@ -52,7 +54,7 @@ func newWorldOf(t *testing.T, generation string) (*world, *iks.Provider, cloud.P
 func TestOptionsAreOrdered(t *testing.T) {
 	for generation, bodies := range map[string][]string{
 		iksserver.VPC: {
-			`{"cluster":"` + clusterID + `","hostPool":"dh-1","entitlement":"","flavor":"bx2.2x8","labels":{"rrpool.io/options":"8405c414fec230d4","rrpool.io/pool":"route-reflectors"},` +
+			`{"cluster":"` + clusterID + `","hostPool":"dh-1","entitlement":"","flavor":"bx2.2x8","labels":{"rrpool.io/options":"5eff64c7bd335dfc","rrpool.io/pool":"route-reflectors"},` +
 				`"name":"route-reflectors","operatingSystem":"UBUNTU_20_64","vpcID":"r006-vpc","workerCount":1,"zones":[],` +
 				`"workerVolumeEncryption":{"kmsInstanceID":"kms-1","workerVolumeCRKID":"key-1","kmsAccountID":"account1"},"securityGroupIDs":["r006-a","r006-b"]}`,
 			`"id":"us-south-1","subnetID":"sub-us-south-1"`, `"id":"us-south-2","subnetID":"own-us-south-2"`, `"id":"us-south-3","subnetID":"sub-us-south-3"`,
@@ -454,13 +456,17 @@ func TestAFlavorWithoutOpenShiftIsRefused(t *testing.T) {
 					c.Zones[i].NotOpenShift = []string{"bx2.2x8", "cx2.2x4"}
 				}
 			})
+			want := spec(1)
+			want.Flavor = "bx2.2x8"
 			if !tc.refused {
-				settle(t, w, w.provider(t, nil), spec(1))
+				settle(t, w, w.provider(t, nil), want)
 				return
 			}
-			text := refusedOrder(t, w, spec(1))
+			text := refusedOrder(t, w, want)
 			require.Contains(t, text, "has no flavor bx2.2x8 for OpenShift: choose another flavor")
 			require.NotContains(t, text, "cx2.2x4")
+			settle(t, w, w.provider(t, nil), spec(1))
+			require.Contains(t, changes(w)[0], `"flavor":"bx2.4x16"`, "where it is left to rrpool, one that OpenShift runs on")
 		})
 	}
 }

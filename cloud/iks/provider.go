@@ -63,6 +63,9 @@ func (p *Provider) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool
 	v, err := p.look(ctx, want)
 	pool := v.pair.Pool(want)
 	pool.Gone = p.departed(want.Known)
+	if err == nil && want.Once && !pool.Exists && want.SizePerZone > 0 {
+		pool.Flavor, err = p.flavorToBe(ctx, v, want)
+	}
 	return pool, err
 }
 
@@ -102,8 +105,8 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 		return cloud.Progress{}, err
 	}
 	v.at(step.Pool)
-	unchecked, err := p.checkOrder(ctx, v, step, want)
-	if err != nil {
+	var unchecked string
+	if v.flavor, unchecked, err = p.checkOrder(ctx, v, step, want); err != nil {
 		return cloud.Progress{}, err
 	}
 	waiting, err := p.confirm(ctx, v, step, want)
@@ -231,7 +234,7 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 func (p *Provider) createPool(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
 	// Keys of Kubernetes itself are not among the labels: kubelets refuse some.
 	labels := map[string]string{v1alpha1.PoolLabel: p.cfg.PoolName, v1alpha1.OptionsLabel: poolplan.Fingerprint(want)}
-	want.Flavor, want.SizePerZone = cmp.Or(want.Flavor, v.traits().flavor), step.Size
+	want.Flavor, want.SizePerZone = v.flavor, step.Size
 	err := v.create(ctx, step.Pool, labels, want, v.others)
 	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), codeNameTaken) {
 		return err

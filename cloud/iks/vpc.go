@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
@@ -19,7 +20,7 @@ func (vpc) traits() traits {
 	return traits{
 		pool: "/v2/vpc/getWorkerPool", workers: "/v2/vpc/getWorkers?cluster=%s&showDeleted=false",
 		replacing: "/v2/vpc/replaceWorker", flavors: "/v2/getFlavors?zone=%s&provider=" + providerVPC,
-		zones: "/v2/vpc/getZones?provider=" + providerVPC, flavor: DefaultFlavorVPC,
+		zones: "/v2/vpc/getZones?provider=" + providerVPC,
 	}
 }
 
@@ -42,7 +43,7 @@ func (g vpc) workers(ctx context.Context, at route) (out []worker, err error) {
 		if l.LifeCycle.ActualState == "deleted" {
 			continue
 		}
-		w := worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, Worker: cloud.Worker{
+		w := worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, system: l.LifeCycle.ActualOperatingSystem, unknown: isUnknown(l.LifeCycle.ActualState, l.Health.State), Worker: cloud.Worker{
 			ID: l.ID, Zone: l.Location, Flavor: l.Flavor, State: v2State(l), Outdated: outdated(l.KubeVersion.Actual, l.KubeVersion.Target),
 			DeleteFailed: l.LifeCycle.ActualState == deleteFailed, Physical: bareMetal.MatchString(l.Flavor),
 			Message: cmp.Or(l.LifeCycle.Message, l.Health.Message, l.LifeCycle.ActualState),
@@ -66,6 +67,11 @@ func v2State(w containerv2.Worker) cloud.WorkerState {
 		return cloud.WorkerProvisioning
 	}
 	return cloud.WorkerUnhealthy
+}
+
+// isUnknown: so the cloud calls the state or health of a worker that is to stay.
+func isUnknown(state, health string) bool {
+	return strings.EqualFold(state, "unknown") || lifecycle(state) == cloud.WorkerDeployed && strings.EqualFold(health, "unknown")
 }
 
 // deleteFailed is the state of what should have been deleted.
@@ -121,8 +127,8 @@ func (g vpc) addZone(ctx context.Context, poolID, zone string, n cloud.Network, 
 
 // subnet of a zone. Where the answer has no count of its free addresses, it may have some.
 type subnet struct {
-	containerv2.SubnetConfig
-	Free *int `json:"availableIPv4AddressCount"`
+	ID, Zone string
+	Free     *int `json:"availableIPv4AddressCount"`
 }
 
 // holds: it has an address for each of so many workers.
@@ -159,15 +165,22 @@ func (g vpc) checkRoom(ctx context.Context, v view, step poolplan.Step) error {
 	return nil
 }
 
-// subnets of a zone, those with the most room first.
+// subnets of a zone, those with the most room first. Where none can be read, and something is listed, they are not known.
 func (g vpc) subnets(ctx context.Context, zone string, others []pool) (list []subnet, err error) {
 	var listed []member[subnet]
 	at := to("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
 	err = g.get(ctx, "listing the subnets of zone "+zone+" for", at, &listed)
+	var odd error
 	for _, s := range listed {
-		if s.err == nil && s.is.ID != "" && s.is.Zone == zone {
+		switch {
+		case s.is.ID != "" && s.is.Zone == zone: // where its addresses cannot be read, it may have some
 			list = append(list, s.is)
+		case s.err != nil:
+			odd = s.err
 		}
+	}
+	if err == nil && odd != nil && len(list) == 0 {
+		err = g.implausible("a subnet of zone %s cannot be read: %v", zone, odd)
 	}
 	slices.SortFunc(list, func(a, b subnet) int { return cmp.Or(cmp.Compare(b.free(), a.free()), cmp.Compare(a.ID, b.ID)) })
 	return list, err

@@ -97,6 +97,11 @@ func (p Pair) Pool(want cloud.PoolSpec) cloud.Pool {
 		if s.Owned || s.Unmarked != "" {
 			out.IDs = append(out.IDs, s.ID)
 		}
+		if changed := differences(s.Pool, want); s.Owned && changed != "" && s.Fingerprint == Fingerprint(want) {
+			// It may be the cloud's word for the same, so nothing is exchanged for it.
+			out.Problems = append(slices.Clip(out.Problems), fmt.Sprintf("pool %s was ordered as spec.provider.iks has it, and now its %s: "+
+				"change the spec, or put the pool back", s.Name, changed))
+		}
 		if s.Owned && s.Deleting {
 			out.Leaving = leaving(s)
 		}

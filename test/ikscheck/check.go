@@ -193,7 +193,7 @@ func (c *check) pools(ctx context.Context) error {
 
 // order takes a pool of one worker through its life, timed.
 func (c *check) order(ctx context.Context) (err error) {
-	c.flavor = cmp.Or(c.flavor, map[bool]string{true: iks.DefaultFlavorClassic, false: iks.DefaultFlavorVPC}[c.classic])
+	c.flavor = cmp.Or(c.flavor, iks.DefaultFlavors(c.classic, nil)[0])
 	price := "no price is known of it"
 	if e := cost.Builtin().Find(c.flavor, c.region); e != nil {
 		price = fmt.Sprintf("its list price is %s USD an hour (%s, %s)", e.Hourly().FloatString(4), e.Date, e.Source)

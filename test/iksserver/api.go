@@ -124,12 +124,12 @@ func (s *Server) getCluster(r *http.Request) (any, *refusal) {
 		"id": c.ID, "name": c.Name, "provider": c.Provider, "type": cmp.Or(c.Type, "kubernetes"), "state": cmp.Or(c.State, "normal"), "entitlement": c.Entitlement,
 		"region": c.Region, "location": c.Region, "masterKubeVersion": c.Version,
 		"resourceGroup": c.ResourceGroup, "workerZones": zones, "vpcs": vpcs,
-		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal"},
+		"multiAzCapable": true, "lifecycle": map[string]string{"masterState": "deployed", "masterHealth": "normal", "masterStatus": cmp.Or(c.MasterStatus, "Ready")},
 	}
 	if c.NetworkPlugin != "" {
 		out["networkPlugin"] = c.NetworkPlugin
 	}
-	return s.sparse(out, "id", "name", "provider", "resourceGroup", "vpcs", "workerZones", "networkPlugin", "type"), nil
+	return s.sparse(out, "id", "name", "provider", "resourceGroup", "vpcs", "workerZones", "networkPlugin", "type", "lifecycle"), nil
 }
 
 // listPools lists in the words of one generation.
@@ -221,7 +221,7 @@ func v2Worker(p *pool, w *worker) map[string]any {
 		"kubeVersion": map[string]string{"actual": w.version, "desired": w.target, "target": w.target},
 		"lifecycle": map[string]string{
 			"actualState": w.state, "desiredState": w.desired, "reasonForDelete": "", "message": w.message,
-			"pendingOperation": "", "actualOperatingSystem": operatingSystem,
+			"pendingOperation": "", "actualOperatingSystem": w.system,
 		},
 		"health":            map[string]string{"state": w.health, "message": w.healthMessage},
 		"networkInterfaces": interfaces,
@@ -326,7 +326,7 @@ func (p *pool) v1(c *cluster) map[string]any {
 		})
 	}
 	return map[string]any{
-		"id": p.id, "name": p.name, "sizePerZone": p.size, "machineType": p.flavor + ".encrypted", "isolation": "public",
+		"id": p.id, "name": p.name, "sizePerZone": p.size, "machineType": p.flavor + ".encrypted", "isolation": p.isolation,
 		"labels": orEmpty(p.labels), "region": c.Region, "state": p.lifecycle()["actualState"], "reasonForDelete": "",
 		"isBalanced": p.balanced, "autoscaleEnabled": p.autoscaled, "zones": zones, "operatingSystem": p.options.OperatingSystem,
 	}
@@ -334,10 +334,10 @@ func (p *pool) v1(c *cluster) map[string]any {
 
 func (s *Server) v1CreatePool(r *http.Request) (any, *refusal) {
 	var b struct {
-		Name, MachineType string
-		SizePerZone       int
-		Labels            map[string]string
-		OperatingSystem   string
+		Name, MachineType, Isolation, OperatingSystem string
+
+		SizePerZone int
+		Labels      map[string]string
 	}
 	if bad := decode(r, &b); bad != nil {
 		return nil, bad
@@ -346,6 +346,7 @@ func (s *Server) v1CreatePool(r *http.Request) (any, *refusal) {
 	if bad != nil {
 		return nil, bad
 	}
+	p.isolation = b.Isolation
 	return p.v1(c), nil
 }
 
@@ -362,7 +363,7 @@ func v1Worker(p *pool, w *worker) map[string]any {
 	return map[string]any{
 		"id": w.id, "state": state, "status": status, "errorMessage": "", "kubeVersion": w.version, "targetVersion": w.target,
 		"location": w.zone, "poolid": p.id, "poolName": p.name, "privateIP": ip, "publicIP": "",
-		"machineType": w.flavor + ".encrypted", "isolation": "public",
+		"machineType": w.flavor + ".encrypted", "isolation": p.isolation,
 	}
 }
 

@@ -39,6 +39,8 @@ type Beliefs struct {
 	NoSinglePool bool
 	// OtherFlavors: flavors are listed under other names than they are ordered by.
 	OtherFlavors bool
+	// OtherSystems: workers report their operating system in other words than their pools.
+	OtherSystems bool
 	// KeepsLast: the last worker of a pool cannot be removed.
 	KeepsLast bool
 }

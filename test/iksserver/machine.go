@@ -30,7 +30,7 @@ const quotaMessage = "The user account has insufficient infrastructure quota to 
 func (s *Server) newPool(c *cluster, name, flavor string, size int, labels map[string]string) *pool {
 	p := &pool{
 		id: fmt.Sprintf("%s-%07x", c.ID, s.nextSerial()), name: name, flavor: flavor, size: size,
-		labels: maps.Clone(labels), taints: map[string]string{}, balanced: true, options: options{OperatingSystem: operatingSystem},
+		labels: maps.Clone(labels), taints: map[string]string{}, balanced: true, isolation: "public", options: options{OperatingSystem: operatingSystem},
 	}
 	c.pools = append(c.pools, p)
 	return p
@@ -40,7 +40,7 @@ func (s *Server) newPool(c *cluster, name, flavor string, size int, labels map[s
 func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	w := &worker{
 		id:   fmt.Sprintf("kube-%s-%s-%s-%08x", c.ID, head(c.Name, 11), head(p.name, 7), s.nextSerial()),
-		zone: zone, flavor: p.flavor, version: c.Version, target: c.Version,
+		zone: zone, flavor: p.flavor, version: c.Version, target: c.Version, system: p.options.OperatingSystem,
 		state: statePending, desired: stateDeployed, health: "pending",
 		message: "Infrastructure instance status is 'pending'",
 		since:   s.now(), born: p.taints,
@@ -54,6 +54,9 @@ func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	}
 	if s.beliefs.StaysOutdated {
 		w.version = "1.30.0_1"
+	}
+	if s.beliefs.OtherSystems {
+		w.system = "Ubuntu 24"
 	}
 	p.workers = append(p.workers, w)
 	return w

@@ -22,8 +22,8 @@ type Cluster struct {
 	Provider string
 	// NetworkPlugin is left out of answers when empty.
 	NetworkPlugin string
-	// Type is kubernetes when empty, or openshift. State is normal when empty.
-	Type, State string
+	// Type is kubernetes when empty, or openshift. State is normal when empty, MasterStatus Ready.
+	Type, State, MasterStatus string
 	// Entitlement to OpenShift: cloud_pak, or none.
 	Entitlement string
 	// Region is us-south when empty, Version 1.31.1_1500.
@@ -57,7 +57,9 @@ type VLAN struct{ ID, Type, Router string }
 // Pool is a worker pool whose workers are deployed already.
 type Pool struct {
 	Name, Flavor string
-	SizePerZone  int
+	// Isolation of classic machines is public when empty, or private.
+	Isolation   string
+	SizePerZone int
 	// Zones by id; the first subnet, or the first VLAN of each type, is used.
 	Zones  []string
 	Labels map[string]string
@@ -83,11 +85,12 @@ type cluster struct {
 }
 
 type pool struct {
-	id, name, flavor string
-	size             int
-	labels, taints   map[string]string
-	options          options
-	autoscaled       bool
+	id, name, flavor, isolation string
+
+	size           int
+	labels, taints map[string]string
+	options        options
+	autoscaled     bool
 	// balanced: the cloud keeps each zone at the size.
 	balanced bool
 	// deleting: it is on its way out, or out.
@@ -100,7 +103,7 @@ type poolZone struct{ id, subnet, privateVLAN, publicVLAN string }
 
 type worker struct {
 	id, zone, flavor, ip           string
-	version, target                string
+	version, target, system        string
 	state, desired                 string
 	health, healthMessage, message string
 	since                          time.Time
@@ -135,6 +138,7 @@ func (s *Server) AddPool(clusterID string, p Pool) {
 
 func (s *Server) seedPool(c *cluster, p Pool) {
 	added := s.newPool(c, p.Name, p.Flavor, p.SizePerZone, p.Labels)
+	added.isolation = cmp.Or(p.Isolation, added.isolation)
 	added.taints = maps.Clone(p.Taints)
 	for _, id := range p.Zones {
 		added.zones = append(added.zones, c.defaultNetwork(id))
@@ -326,6 +330,16 @@ func (s *Server) SetVersion(clusterID, version string) {
 // SetClusterState puts a cluster into a state: "deleting".
 func (s *Server) SetClusterState(clusterID, state string) {
 	s.locked(func() { s.cluster(clusterID).State = state })
+}
+
+// SetMasterStatus says what becomes of a cluster's master: "Version update in progress".
+func (s *Server) SetMasterStatus(clusterID, status string) {
+	s.locked(func() { s.cluster(clusterID).MasterStatus = status })
+}
+
+// SetOperatingSystem sets that of a pool, as a person at a console would: workers that come have it.
+func (s *Server) SetOperatingSystem(clusterID, poolName, system string) {
+	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { p.options.OperatingSystem = system })
 }
 
 // SetQuota changes how many workers the account may have; 0: any.

@@ -105,8 +105,8 @@ func provider(f facts) *Result {
 	case p == nil:
 		return note("route reflectors are workers of IBM Cloud Kubernetes Service, which was not asked: nothing depends on it in mode %s", spec.Mode)
 	case !p.Exists:
-		return fine("route reflectors are workers of IBM Cloud Kubernetes Service, which answers: no worker pool has the name %s yet, and rrpool would order it", p.Name).
-			also("whether zones, flavor, subnets and options can be had, whether the key may order workers, and how many more the account may have, is known only when rrpool orders them")
+		return fine("route reflectors are workers of IBM Cloud Kubernetes Service, which answers: no worker pool has the name %s yet, and rrpool would order it (flavor %s)", p.Name, cmp.Or(p.Flavor, "unknown")).
+			also("whether zones, subnets and options can be had, whether the key may order workers, and how many more the account may have, is known only when rrpool orders them")
 	}
 	return fine("route reflectors are workers of IBM Cloud Kubernetes Service, which answers: worker pool %s is rrpool's, with %s", p.Name, iostreams.Number(len(p.Workers), "worker"))
 }

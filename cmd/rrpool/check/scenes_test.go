@@ -123,7 +123,7 @@ func onCloud(t *testing.T, perZone int) facts {
 	f := scene(t, nodesIn(perZone, frankfurt...))
 	f.version = "v1.31.4+IKS"
 	f.snapshot.Provider = v1alpha1.ProviderIKS
-	f.snapshot.Pool = &cloud.Pool{Name: "route-reflectors", ClusterZones: frankfurt}
+	f.snapshot.Pool = &cloud.Pool{Name: "route-reflectors", Flavor: "bx2.2x8", ClusterZones: frankfurt}
 	f.snapshot.Cluster.BGP.Exists = true
 	f.snapshot.Cluster.BGP.Mesh.Password = &plan.SecretRef{Name: "calico-bgp-password", Key: "password"}
 	f.passwords = []password{{SecretRef: *f.snapshot.Cluster.BGP.Mesh.Password, field: "nodeMeshPassword", secret: holding("swordfish")}}

@@ -188,11 +188,18 @@ func (f *facts) another(flavor string, zones []string) cost.Worker {
 	if len(f.Pool) > 0 && !f.Existing {
 		flavor = f.Pool[0].Flavor
 	}
-	out.Flavor = cmp.Or(flavor, iks.DefaultFlavorVPC)
-	if flavor == "" && slices.ContainsFunc(zones, classicZone.MatchString) {
-		out.Flavor = iks.DefaultFlavorClassic
-	}
+	out.Flavor = cmp.Or(flavor, DefaultFlavor(f.Rest, zones))
 	return out
+}
+
+// DefaultFlavor is the one that is ordered when none is given, as far as the cluster's other workers tell: the provider takes another where the
+// zones do not offer it.
+func DefaultFlavor(rest []cost.Worker, zones []string) string {
+	machines := map[string]int{}
+	for _, worker := range rest {
+		machines[worker.Flavor]++
+	}
+	return iks.DefaultFlavors(slices.ContainsFunc(zones, classicZone.MatchString), machines)[0]
 }
 
 // String is what the report is about.
@@ -213,10 +220,10 @@ func (f *facts) note() string {
 	case len(f.Pool) > 0 && (mesh || !f.stored):
 		return "The pool still exists, and costs until it is deleted."
 	case missing > 0 && !f.stored:
-		return "With the defaults the pool would have " + iostreams.Number(f.wanted, "worker") + "."
+		return fmt.Sprintf("With the defaults the pool would have %s of flavor %s.", iostreams.Number(f.wanted, "worker"), f.Model.Flavor)
 	case missing > 0:
-		return fmt.Sprintf("The pool gets %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
-			iostreams.Number(f.wanted, "worker"), missing)
+		return fmt.Sprintf("The pool gets %s of flavor %s, and %d of them are not nodes yet: a worker costs from the end of its provisioning.",
+			iostreams.Number(f.wanted, "worker"), f.Model.Flavor, missing)
 	}
 	return ""
 }

@@ -121,11 +121,12 @@ func TestWhatTheTableSays(t *testing.T) {
 	}{
 		"a price that is old":              {pooled("bx2.2x8", "us-south"), nil, []string{"‼ the price of bx2.2x8 in us-south is of 2022-08-30, more than a year old: give --hourly-price"}},
 		"a price book in another currency": {pooled("own.2x4", "here"), []string{"--price-book", book}, []string{"EUR/MONTH", "345.60", "contract 4711"}},
-		"a pool that is not there yet":     {waiting, nil, []string{"the pool of 0 workers", "The pool gets 3 workers, and 3 of them are not nodes yet", "3 workers 335.99"}},
+		"a pool that is not there yet":     {waiting, nil, []string{"the pool of 0 workers", "The pool gets 3 workers of flavor bx2.2x8, and 3 of them are not nodes yet", "3 workers 335.99"}},
 		"a pool without any price":         {pooled("bx2.2x8", "jp-tok"), nil, []string{"unknown", "Next: rrpool cost --hourly-price <price of one worker> --context rrpool"}},
 		"a pool with two flavors":          {mixed, nil, []string{"≥", "‼ no price is known of cx2.2x4 in eu-de"}},
 		"a rollback that kept the pool":    {returned, nil, []string{"The pool still exists, and costs until it is deleted."}},
 		"a deletion that kept the pool":    {kept, nil, []string{"The cluster has no RouteReflectorPool. The pool still exists, and costs until it is deleted.", "671.99"}},
+		"machines of the third generation": {&world{crd.Default(), nodesOf(5, frankfurt, ibm, labelled("bx3d.8x40", "eu-de"))}, nil, []string{"The pool gets 3 workers of flavor bx3d.4x20"}},
 		"classic infrastructure":           {&world{crd.Default(), classic}, nil, []string{"u3c.2x4"}},
 		"a cluster with another price":     {migrated(), []string{"--hourly-price", "0.11"}, []string{"475.20", "--hourly-price"}},
 	} {

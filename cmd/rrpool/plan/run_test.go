@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"pgregory.net/rapid"
 
 	"github.com/rrpool/rrpool/cloud"
@@ -26,6 +27,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
@@ -360,6 +362,37 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 		require.True(t, f.Settled, f.Problem)
 		require.Equal(t, 3, f.After.Reflectors)
 		require.Contains(t, strings.Join(f.writes(), "\n"), "make node new-zone-1-1 ")
+	})
+	// What the provider would order is said as it says it, else as the cluster's workers show it.
+	t.Run("the flavor of a pool to be ordered", func(t *testing.T) {
+		in := input(6, 3, v1alpha1.ProviderIKS)
+		in.Object.Spec.Provider.IKS.Flavor = ""
+		for i := range in.Cluster.Nodes {
+			in.Cluster.Nodes[i].Labels = map[string]string{"ibm-cloud.kubernetes.io/machine-type": "bx3d.8x40", "ibm-cloud.kubernetes.io/region": "eu-de"}
+		}
+		said := func() string {
+			f := planOf(t, in)
+			f.describe("")
+			return f.After.Cost.Source
+		}
+		require.Contains(t, said(), "no price is known of bx3d.4x20 in eu-de")
+		in.Pool = &cloud.Pool{Name: "route-reflectors", Flavor: "bx3d.8x40", ClusterZones: []string{"zone-1", "zone-2", "zone-3"}}
+		require.Contains(t, said(), "no price is known of bx3d.8x40 in eu-de")
+	})
+	t.Run("writes that nobody can try", func(t *testing.T) {
+		in := input(6, 3, v1alpha1.ProviderIKS)
+		in.Untried = fmt.Errorf("trying whether the datastore lets rrpool write BGPPeer a: %w", webhookerrors.NewDryRunUnsupportedErr("policy.example.com"))
+		notes := func() string {
+			f := planOf(t, in)
+			f.describe("")
+			return strings.Join(f.Notes, "\n")
+		}
+		require.Contains(t, notes(), "takes no dry runs: trying whether the datastore lets rrpool write BGPPeer a: ")
+		require.Contains(t, notes(), "policy.example.com")
+		in.Untried = errors.New("nodes is forbidden")
+		require.Contains(t, notes(), "could not be tried with your rights")
+		in.Untried, in.Cluster.CalicoAPI, in.Step.Ahead = nil, calico.EtcdAPI, []plan.Action{plan.DisableMesh{}}
+		require.Contains(t, notes(), "Calico's etcd would take what is written is not known")
 	})
 	t.Run("two address families", func(t *testing.T) {
 		in := input(6, 3, v1alpha1.ProviderIKS)

@@ -11,7 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/rrpool/rrpool/cloud/cost"
-	"github.com/rrpool/rrpool/cloud/iks"
+	bill "github.com/rrpool/rrpool/cmd/rrpool/cost"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
@@ -170,14 +170,19 @@ func (p *Plan) price(region string) {
 	if p.in.Provider == v1alpha1.ProviderExistingNodes {
 		return // they are there anyway
 	}
-	worker := cost.Worker{Region: region, Flavor: cmp.Or(p.in.Object.Spec.Provider.IKS.Flavor, iks.DefaultFlavorVPC)}
-	if p.in.Pool != nil {
-		worker.Flavor = cmp.Or(p.in.Pool.Flavor, worker.Flavor)
-	}
+	worker := cost.Worker{Region: region}
+	var rest []cost.Worker
 	for _, n := range p.in.Cluster.Nodes {
 		like := cost.WorkerOf(n.Labels, "")
 		worker.Region, worker.OpenShift = cmp.Or(worker.Region, like.Region), worker.OpenShift || like.OpenShift
+		if !n.Pooled {
+			rest = append(rest, like)
+		}
 	}
+	if p.in.Pool != nil {
+		worker.Flavor = p.in.Pool.Flavor
+	}
+	worker.Flavor = cmp.Or(worker.Flavor, p.in.Object.Spec.Provider.IKS.Flavor, bill.DefaultFlavor(rest, plan.Zones(p.in.Cluster.Nodes, plan.Node.SpeaksBGP)))
 	for _, shape := range []*Shape{&p.Before, &p.After} {
 		var workers []cost.Worker
 		for count := range maps.Values(shape.Zones) {
@@ -198,6 +203,8 @@ func (p *Plan) note() {
 	in, spec, iks := p.in, p.in.Object.Spec, p.in.Provider == v1alpha1.ProviderIKS
 	note(in.Name != "" && iks && in.Pool == nil && in.ProviderProblem == nil, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
 	note(in.Untried != nil, untried(in.Untried))
+	note(len(in.Step.Ahead) > 0 && in.Cluster.CalicoAPI == calico.EtcdAPI,
+		"Whether Calico's etcd would take what is written is not known: it has no dry runs, and its user may lack the right to write.")
 	note(in.Uncounted != "", "The pods were not counted: "+in.Uncounted+".")
 	note(in.Name != "" && !in.Stored && spec.Mode != v1alpha1.ModeFullMesh,
 		"The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")
@@ -384,7 +391,7 @@ func lasting(seconds int) string { return (time.Duration(seconds) * time.Second)
 // untried says why it is not known whether the apiserver would take what is written.
 func untried(err error) string {
 	if calico.Untriable(err) {
-		return "Whether the apiserver would take what is written is not known: a webhook of the cluster takes no dry runs."
+		return "Whether the apiserver would take what is written is not known, as a webhook of the cluster takes no dry runs: " + iostreams.Sentence(err) + "."
 	}
 	return "Whether the apiserver would take what is written could not be tried with your rights: the manager tries it before it changes or orders anything."
 }

@@ -100,8 +100,10 @@ type IKSSpec struct {
 	// +kubebuilder:validation:MaxLength=31
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')",message="must start with a lower-case letter, hold only lower-case letters, digits and '-', and not end with '-'"
 	PoolName string `json:"poolName,omitempty"`
-	// Flavor is the machine type of the pool's workers. Left out, it is bx2.2x8 on
-	// VPC and u3c.2x4 on classic. When it changes, workers of that flavor take over,
+	// Flavor is the machine type of the pool's workers. Left out, it is the smallest
+	// of the generation that most of the cluster's workers are of: bx2.2x8 or
+	// bx3d.4x20 on VPC, u3c.2x4 on classic; where the zones do not offer it, another
+	// one that they have; a pool that exists keeps its own. When it changes, workers of that flavor take over,
 	// one reflector after the other, whatever updateWorkers says. They are in a
 	// second pool, as IKS cannot change the first: its name is poolName and "-b".
 	// Each zone has one more worker for that time.
