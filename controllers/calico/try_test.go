@@ -25,7 +25,7 @@ func TestWhatWouldBeRefusedIsKnownBeforeItIsWritten(t *testing.T) {
 	peer := func(as uint32) plan.PutPeer {
 		return plan.PutPeer{Peer: plan.Peer{Name: "rrpool-a", Node: "10.0.0.1", PeerIP: "10.0.0.2", ASN: as}}
 	}
-	for _, action := range []plan.Action{peer(64512), peer(2147483647), plan.DisableMesh{SavedAbsent: true}, plan.SetReflector{Node: "10.0.0.1", ClusterID: "244.0.0.1"}} {
+	for _, action := range []plan.Action{peer(64512), peer(2147483647), plan.DisableMesh{SavedAbsent: true}, plan.SetReflector{Node: "10.0.0.1", ClusterID: "244.0.0.1", StandIn: true}} {
 		require.NoError(t, b.Try(t.Context(), scope, action), action)
 	}
 	err := b.Try(t.Context(), scope, peer(2147483648))

@@ -12,8 +12,11 @@ import (
 type Action interface{ String() string }
 
 // SetReflector gives a node role label and cluster ID, in one write. Slot is the
-// label's value, "" for that of topology.SlotSingle.
-type SetReflector struct{ Node, ClusterID, Slot string }
+// label's value, "" for that of topology.SlotSingle. StandIn: it is only tried, on a node that is there for one to come.
+type SetReflector struct {
+	Node, ClusterID, Slot string
+	StandIn               bool
+}
 
 // SetRack puts a client into a rack: it gives the node the label RackLabel. An empty Rack takes the label away.
 type SetRack struct{ Node, Rack string }
@@ -113,6 +116,9 @@ func (f PeeringFilter) Equal(o PeeringFilter) bool {
 }
 
 func (a SetReflector) String() string {
+	if a.StandIn {
+		return fmt.Sprintf("give a node the role of a route reflector (tried on %s, for a worker to come)", a.Node)
+	}
 	s := fmt.Sprintf("make node %s a route reflector with cluster ID %s", a.Node, a.ClusterID)
 	if a.Slot != "" {
 		s += " in slot " + a.Slot

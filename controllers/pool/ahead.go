@@ -26,8 +26,12 @@ func (r *Reconciler) try(ctx context.Context, s *Scope) {
 		}
 		problem := refused(action, err)
 		if problem == nil {
+			before := s.Untried
 			s.Untried = fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Described(action), err)
 			if calico.Untriable(err) {
+				if before != nil {
+					s.Untried = fmt.Errorf("%w; %w", before, s.Untried) // each is named
+				}
 				continue
 			}
 			return

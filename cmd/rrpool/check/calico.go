@@ -87,7 +87,7 @@ func writes(f facts) *Result {
 	case len(step.Ahead) == 0:
 		return nil
 	case f.inEtcd():
-		return nil
+		return note("whether Calico's etcd would take what rrpool writes is not known: etcd has no dry runs, and its user may lack the right to write")
 	}
 	return fine("the apiserver would take what rrpool writes first: %s, tried as dry runs", iostreams.Number(len(step.Ahead), "write"))
 }

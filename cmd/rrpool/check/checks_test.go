@@ -251,7 +251,10 @@ func TestCalico(t *testing.T) {
 			f.snapshot.Cluster.CalicoAPI, f.calicoNode.found, f.information.found = calico.EtcdAPI, false, false
 		}, want: Warning, says: "there is no ClusterInformation"},
 		"a webhook without dry runs": {id: "writes", edit: func(f *facts) { f.snapshot.Untried = webhookerrors.NewDryRunUnsupportedErr("w") }, want: Note, says: "nobody can try it", never: "your user"},
-		"reports in known words":     {id: "reports", unset: true},
+		"an etcd has no dry runs": {id: "writes", edit: func(f *facts) {
+			f.snapshot.Cluster.CalicoAPI, f.snapshot.Step.Ahead = calico.EtcdAPI, []plan.Action{plan.DisableMesh{}}
+		}, want: Note, says: "etcd has no dry runs"},
+		"reports in known words": {id: "reports", unset: true},
 		"reports in unknown words": {id: "reports", edit: func(f *facts) {
 			f.snapshot.Cluster.Statuses = map[string]plan.Status{"n": {Unread: []string{`session with "x"`}, UnreadRoutes: []string{`route to "y"`}}}
 		}, want: Warning, says: `[n: session with "x" n: route to "y"]`},

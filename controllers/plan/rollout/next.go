@@ -90,7 +90,8 @@ func (v *view) finish(s Step) Step {
 	return s
 }
 
-// ahead is all that can be known of the first writes: BGPPeers, the role of one node, and the mesh that goes off.
+// ahead is all that can be known of the first writes: BGPPeers, the role of one node, and the mesh that goes off. Machines to come have no
+// node yet: another one shows what would be refused of theirs.
 func (v *view) ahead(s Step) (out []plan.Action) {
 	if v.d.Mode != v1alpha1.ModeRouteReflector || !v.starting() || s.Problem != nil || s.Urgent || len(s.Actions) == 0 && s.Awaits != AwaitsBGP {
 		return nil
@@ -104,6 +105,8 @@ func (v *view) ahead(s Step) (out []plan.Action) {
 	}
 	if len(chosen) > 0 {
 		out = append(out, v.setReflector(chosen[0]))
+	} else if i := slices.IndexFunc(v.clients, func(n plan.Node) bool { return n.Ready }); i >= 0 {
+		out = append(out, plan.SetReflector{Node: v.clients[i].Name, ClusterID: v.d.ClusterID, StandIn: true})
 	}
 	if v.BGP.MeshOn() {
 		saved, absent := v.meshBefore()
