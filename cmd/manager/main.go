@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -151,7 +152,7 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(errors.Join(
-		corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
 	))
 	all := ctrl.Options{
 		Scheme:                              scheme,
@@ -237,7 +238,7 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
 	err = peering.SetupWithManager(mgr, &peering.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: adapter, Namespace: o.namespace,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: adapter, Namespace: o.namespace, Host: mgr.GetConfig().Host,
 		Recorder: mgr.GetEventRecorder(eventSource), Leading: leading, Wait: pace.wait,
 	})
 	if err != nil {

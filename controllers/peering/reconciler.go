@@ -6,14 +6,18 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -62,6 +66,8 @@ type Reconciler struct {
 	Live      client.Reader
 	Datastore Datastore
 	Namespace string
+	// Host is the apiserver of this cluster, as the manager's own kubeconfig has it.
+	Host string
 
 	// All that follows may be left out.
 
@@ -177,8 +183,34 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if s.desired.Allowed, err = parsed("spec.remote.allowedCIDRs", spec.Remote.AllowedCIDRs, peering.ParseCIDR); err != nil && !s.desired.Gone {
 		return err
 	}
+	if s.observed.Apiservers, err = r.apiservers(ctx); err != nil && !s.desired.Gone {
+		return err
+	}
 	r.damp(s)
 	return nil
+}
+
+// apiservers are the addresses by which pods, or the manager, reach this cluster's apiserver.
+func (r *Reconciler) apiservers(ctx context.Context) ([]netip.Addr, error) {
+	var found discoveryv1.EndpointSlice
+	key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
+	if err := r.Live.Get(ctx, key, &found); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the apiserver's addresses, EndpointSlice %s: %w", key, err)
+	}
+	var texts []string
+	if host, err := url.Parse(r.Host); err == nil {
+		texts = append(texts, host.Hostname())
+	}
+	for _, e := range found.Endpoints {
+		texts = append(texts, e.Addresses...)
+	}
+	var out []netip.Addr
+	for _, text := range texts {
+		if a, err := netip.ParseAddr(text); err == nil { // else it is a name
+			out = append(out, a.Unmap().WithZone(""))
+		}
+	}
+	return out, nil
 }
 
 // notReflecting is why the cluster has no reflectors that last.
@@ -202,11 +234,14 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	if err := r.Live.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing ClusterPeerings: %w", err)
 	}
-	own, err := r.serviceCIDRs(ctx, s.observed.OtherClusterIPs)
+	own, err := r.serviceCIDRs(ctx)
 	if err != nil {
 		return err
 	}
-	s.desired.OwnServices = own
+	s.desired.OwnServices = slices.Concat(own, s.observed.OtherClusterIPs)
+	if announced := s.observed.OtherClusterIPs; len(announced) > 0 {
+		own = announced
+	}
 	for i := range all.Items {
 		p := &all.Items[i]
 		if p.DeletionTimestamp != nil || !ptr.Deref(p.Spec.Advertise.Services, true) {
@@ -229,11 +264,8 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// serviceCIDRs are those that Calico announces for others, else those that Kubernetes knows, none before Kubernetes 1.33.
-func (r *Reconciler) serviceCIDRs(ctx context.Context, announced []netip.Prefix) ([]netip.Prefix, error) {
-	if len(announced) > 0 {
-		return announced, nil
-	}
+// serviceCIDRs are those that Kubernetes knows, none before Kubernetes 1.33.
+func (r *Reconciler) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error) {
 	var found networkingv1.ServiceCIDRList
 	err := r.Live.List(ctx, &found)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {

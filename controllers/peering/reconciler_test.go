@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -123,7 +124,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	plane := controlplane.ForTest(t)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
 	kube, err := client.New(plane.AdminConfig(), client.Options{Scheme: scheme})
@@ -547,6 +548,39 @@ func TestARemoteRangeThatIsOneOfOurServicesIsRefused(t *testing.T) {
 	b.settle("c")
 	require.Empty(t, b.there())
 	require.Contains(t, b.message("c", v1alpha1.ConditionReady), "10.255.0.0/16 of the remote cluster overlaps with the services of this cluster (10.255.0.0/24)")
+}
+
+// No remote cluster may have the addresses by which this one's apiserver is reached, nor its services where Calico announces a part of them.
+func TestARemoteRangeWithTheApiserverOrOtherServicesIsRefused(t *testing.T) {
+	b := newBench(t)
+	with := func(pods, services string) string {
+		t.Helper()
+		o := &v1alpha1.ClusterPeering{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: static("10.8.0.1", pods, services)}
+		b.create(o)
+		b.settle("c")
+		defer b.delete("c")
+		return b.message("c", v1alpha1.ConditionReady)
+	}
+	b.Host = "https://[fd00:7::1]:6443"
+	require.Contains(t, with("10.220.0.0/16", "fd00:7::/64"), "fd00:7::/64 of the remote cluster overlaps with the apiserver of this cluster (fd00:7::1)")
+	b.settle("c")
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes", Namespace: "default"}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"198.51.100.5"}}, {Addresses: []string{"203.0.113.9"}}}}
+	require.NoError(t, b.kube.Create(t.Context(), slice))
+	t.Cleanup(func() { require.NoError(t, b.kube.Delete(context.Background(), slice)) })
+	b.Host = "https://api.example.com:6443"
+	require.Contains(t, with("203.0.113.0/24", "10.221.0.0/16"), "203.0.113.0/24 of the remote cluster overlaps with the apiserver of this cluster (203.0.113.9)")
+	b.settle("c")
+
+	config := b.custom("BGPConfiguration", "default")
+	config.Object["spec"] = map[string]any{"serviceClusterIPs": []any{map[string]any{"cidr": "10.255.0.0/28"}}}
+	require.NoError(t, b.kube.Create(t.Context(), config))
+	require.Eventually(t, func() bool {
+		o, err := b.Datastore.ObservePeering(t.Context(), plan.Scope{})
+		return err == nil && len(o.OtherClusterIPs) == 1
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Contains(t, with("10.220.0.0/16", "10.255.0.128/25"), "10.255.0.128/25 of the remote cluster overlaps with the services of this cluster (10.255.0.0/24)")
+	b.settle("c")
 }
 
 // Leadership is asked for before every write: what is lost after n of them allows not one more.

@@ -93,3 +93,6 @@ func (r *Reconciler) requests(ctx context.Context) ([]reconcile.Request, error) 
 // +kubebuilder:rbac:groups=rrpool.io,resources=clusterpeerings,verbs=get;list;patch
 // +kubebuilder:rbac:groups=rrpool.io,resources=clusterpeerings/status,verbs=patch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list
+//
+// The addresses of this cluster's apiserver, which no remote cluster may have.
+// +kubebuilder:rbac:groups=discovery.k8s.io,namespace=default,resources=endpointslices,resourceNames=kubernetes,verbs=get

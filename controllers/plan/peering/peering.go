@@ -55,6 +55,8 @@ type Observed struct {
 	// Services are the ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces, and
 	// OtherClusterIPs those of them that have cluster IPs.
 	Services, OtherServices, OtherClusterIPs []netip.Prefix
+	// Apiservers are the addresses of this cluster's apiserver, as far as it has any that are not names.
+	Apiservers []netip.Addr
 	// Unread is a range of this cluster that cannot be read, so that it is not known what overlaps; "" for none.
 	Unread string
 	// Remote is the other cluster, nil while it is not known.
@@ -363,14 +365,14 @@ func stays(o Observed, p plan.Peer, expected []Session) bool {
 	return err == nil && lacking > 0 && (lacking == len(family) || established(o.Cluster, p.Node, p.PeerIP) && slices.Contains(o.Remote.Reflectors, there))
 }
 
-// narrow takes ranges that have an address of a node of this cluster by now out of the filter: packets to it would go to the remote one.
+// narrow takes ranges that have an address of a node or apiserver of this cluster by now out of the filter: packets to it would go to the remote one.
 func narrow(o Observed, d Desired) []plan.Action {
 	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) && f.Peering == d.Name && f.Is != nil })
 	if at < 0 || o.Cluster.Locked != nil {
 		return nil
 	}
 	let := *o.Filters[at].Is
-	let.Import = slices.DeleteFunc(slices.Clone(let.Import), func(c netip.Prefix) bool { return nodeIn(c, o.Cluster.Nodes) != "" })
+	let.Import = slices.DeleteFunc(slices.Clone(let.Import), func(c netip.Prefix) bool { return hostIn(c, o) != "" })
 	if let.Equal(*o.Filters[at].Is) {
 		return nil
 	}

@@ -113,6 +113,10 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 			here.o.Cluster.Nodes[0].Own = []netip.Addr{addr("203.0.113.7")}
 			there.announces("x", "203.0.113.0/24")
 		}, "OverlappingCIDRs", "node r1 (203.0.113.7)"},
+		"an apiserver lies in a remote range": {func(here, there *cluster) {
+			here.o.Apiservers = []netip.Addr{addr("198.51.100.6"), addr("203.0.113.7")}
+			there.announces("x", "203.0.113.0/24")
+		}, "OverlappingCIDRs", "the apiserver of this cluster (203.0.113.7)"},
 		"the next node may get an address of a remote range": {func(here, there *cluster) {
 			here.o.Cluster.Nodes[0].Subnets = cidrs("172.16.0.0/22")
 			there.announces("x", "172.16.3.9/32")
@@ -217,6 +221,9 @@ func TestWhatIsWritten(t *testing.T) {
 			require.Equal(t, "OverlappingCIDRs", s.Problem.Reason)
 			require.Equal(t, cidrs("10.211.0.0/16"), s.Actions[0].(plan.PutFilter).Filter.Import)
 			here.unknown = true
+		}, []string{"write BGPFilter " + name}},
+		"nor one with an apiserver by now": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
+			here.o.Apiservers, here.unknown = []netip.Addr{addr("10.201.3.3")}, true
 		}, []string{"write BGPFilter " + name}},
 		"nor is that written to a datastore that is locked": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.o.Cluster.Nodes = append(here.o.Cluster.Nodes, plan.Node{Name: "new", Own: []netip.Addr{addr("10.201.3.3")}})

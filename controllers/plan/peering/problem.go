@@ -131,7 +131,7 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 	if with := inUse(theirs, o, d); with != "" {
 		return with
 	}
-	if with := nodeIn(theirs, o.Cluster.Nodes); with != "" {
+	if with := hostIn(theirs, o); with != "" {
 		return with
 	}
 	for _, n := range o.Cluster.Nodes {
@@ -149,14 +149,17 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 	return ""
 }
 
-// nodeIn names a node of this cluster with an address in a range, "" for none.
-func nodeIn(of netip.Prefix, nodes []plan.Node) string {
-	for _, n := range nodes {
+// hostIn names a node or an apiserver of this cluster with an address in a range, "" for none.
+func hostIn(of netip.Prefix, o Observed) string {
+	for _, n := range o.Cluster.Nodes {
 		for _, a := range slices.Concat(n.Addresses, n.Own) {
 			if of.Contains(a) {
 				return fmt.Sprintf("node %s (%s)", n.Name, a)
 			}
 		}
+	}
+	if i := slices.IndexFunc(o.Apiservers, of.Contains); i >= 0 {
+		return fmt.Sprintf("the apiserver of this cluster (%s)", o.Apiservers[i])
 	}
 	return ""
 }
