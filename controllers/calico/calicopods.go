@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -118,15 +119,19 @@ const (
 )
 
 // felixOf gives those that are set in a pod, of several the last. Of ConfigMaps as a whole, Calico's own has the apiserver's address only.
+// Felix's file comes after the variables and before FelixConfigurations; the one in the image says nothing of routes.
 func felixOf(pod *corev1.Pod) map[string]string {
 	const elsewhere = "what sets it is not read by rrpool"
 	out := map[string]string{}
 	for _, container := range pod.Spec.Containers {
-		for _, from := range container.EnvFrom {
-			for _, name := range felixVariables {
-				if from.ConfigMapRef == nil || from.ConfigMapRef.Name != "kubernetes-services-endpoint" {
-					out[name] = elsewhere
-				}
+		unread := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return strings.HasPrefix("/etc/calico/felix.cfg/", path.Clean("/"+m.MountPath)+"/")
+		}) || slices.ContainsFunc(container.EnvFrom, func(from corev1.EnvFromSource) bool {
+			return from.ConfigMapRef == nil || from.ConfigMapRef.Name != "kubernetes-services-endpoint"
+		})
+		for _, name := range felixVariables {
+			if unread {
+				out[name] = elsewhere
 			}
 		}
 		for _, variable := range container.Env {

@@ -460,6 +460,11 @@ func TestVariablesOfFelix(t *testing.T) {
 		p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: config}}}}
 		return p
 	}
+	mounts := func(path, value string) *corev1.Pod {
+		p := pod("a", value)
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "some", MountPath: path}}
+		return p
+	}
 	tenants := pod("a", "true")
 	tenants.Name, tenants.OwnerReferences[0].UID = "tenants", "tenants"
 	for what, c := range map[string]struct {
@@ -473,6 +478,10 @@ func TestVariablesOfFelix(t *testing.T) {
 		"different ones":       {[]*corev1.Pod{pod("a", "true"), pod("b", "false"), pod("c", "false")}, "it is not the same in all pods"},
 		"of a tenant":          {[]*corev1.Pod{pod("a", ""), pod("b", ""), pod("c", ""), tenants}, ""},
 		"of Calico's endpoint": {[]*corev1.Pod{from("kubernetes-services-endpoint")}, ""},
+		"of Felix's file":      {[]*corev1.Pod{mounts("/etc/calico/felix.cfg", "")}, "what sets it is not read by rrpool"},
+		"of its folder":        {[]*corev1.Pod{mounts("/etc/calico/", "")}, "what sets it is not read by rrpool"},
+		"before its file":      {[]*corev1.Pod{mounts("/etc/calico", "false")}, "false"},
+		"of another file":      {[]*corev1.Pod{mounts("/etc/calico/certs", "")}, ""},
 		"of any ConfigMap":     {[]*corev1.Pod{from("felix")}, "what sets it is not read by rrpool"},
 	} {
 		t.Run(what, func(t *testing.T) {
