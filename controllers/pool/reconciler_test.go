@@ -20,6 +20,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -136,6 +137,30 @@ func TestGoneObjectIsNoWork(t *testing.T) {
 	require.NoError(t, e.reconcile())
 	require.Zero(t, e.result.RequeueAfter)
 	require.Empty(t, e.seen)
+}
+
+// The CRD takes no RouteReflectorPool with another name than default. Where one is there all the same, whatever it wants, nothing is done for
+// it, and nothing else for default; with default gone, nothing at all.
+func TestASecondRouteReflectorPoolIsLeftAlone(t *testing.T) {
+	e := newEnvironment(t)
+	second := crd.Default()
+	second.Name, second.Spec.Mode, second.Spec.Topology.ClusterID = "another", v1alpha1.ModeFullMesh, "244.9.9.9"
+	second.Spec.Provider.IKS.DeletionPolicy = v1alpha1.DeletionDelete
+	require.NoError(t, e.client.Create(t.Context(), second))
+	e.settle(3)
+	require.NotEmpty(t, e.cloud.wants, "it goes on to reflectors")
+	require.Equal(t, v1alpha1.ModeRouteReflector, e.wanted.Mode)
+	require.Equal(t, "244.0.0.1", e.wanted.ClusterID)
+	looks := len(e.seen)
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Finalizers = nil })
+	e.delete()
+	_, err := e.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(second)})
+	require.NoError(t, err)
+	require.Len(t, e.seen, looks)
+	require.Zero(t, e.cloud.deleted)
+	now := &v1alpha1.RouteReflectorPool{}
+	require.NoError(t, e.client.Get(t.Context(), client.ObjectKeyFromObject(second), now))
+	require.Equal(t, second, now, "it has got no finalizer and no status")
 }
 
 // A spec that cannot be followed must not cost a cluster its last way out.

@@ -33,6 +33,7 @@ const (
 	Mute            Disturbance = "a reflector keeps its sessions and passes nothing on"
 	ModeChanges     Disturbance = "spec.mode changes"
 	Restart         Disturbance = "the manager restarts"
+	SecondPool      Disturbance = "a second RouteReflectorPool comes, whatever checks its name"
 )
 
 // effect is what a disturbance does to the i-th node or BGPPeer, or, as the 0-th, to the whole cluster. It reports whether it can.
@@ -87,6 +88,7 @@ var effects = map[Disturbance]effect{
 	ProblemReported: toState(func(_ *model, s *state) { s.problem = true }),
 	ModeChanges:     toState(func(_ *model, s *state) { s.back, s.flipped = !s.back, true }),
 	Restart:         toState((*model).crash),
+	SecondPool:      toState(func(_ *model, s *state) { s.second = true }),
 }
 
 func unlabel(n *plan.Node) {

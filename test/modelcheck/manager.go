@@ -20,13 +20,21 @@ type step struct {
 // next asks rollout what to do.
 func (m *model) next(s *state) *step {
 	return m.steps.get(s.visible, func() *step {
-		out := &step{Step: rollout.Next(m.observe(s), m.desired[bit(s.back)], today)}
+		out := &step{Step: rollout.Next(m.observe(s), m.wanted(s), today)}
 		for _, w := range out.Watch {
 			out.asked.set(m.indexOf(w.Node), true)
 			out.routed.set(m.indexOf(w.Node), w.Routes)
 		}
 		return out
 	})
+}
+
+// wanted is what the RouteReflectorPool named default wants, the only one that the manager asks for.
+func (m *model) wanted(s *state) rollout.Desired {
+	if s.second && m.Heeds {
+		return m.Other.desired()[bit(m.Other.Back)]
+	}
+	return m.desired[bit(s.back)]
 }
 
 func bit(b bool) int {

@@ -71,6 +71,24 @@ func TestTheExplorerSeesWhatIsBroken(t *testing.T) {
 	}
 }
 
+// A second RouteReflectorPool is refused for its name. Where nothing checks that, it changes nothing, at whatever moment it comes: a
+// manager that would follow it is caught, whatever it wants.
+func TestASecondRouteReflectorPoolDisturbsNothing(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]Scenario{
+		"the mesh": dedicated("", 2, 2, func(s *Scenario) { s.Back = true }), "fewer reflectors": dedicated("", 2, 1, nil),
+	} {
+		for _, heeds := range []bool{false, true} {
+			for _, settled := range []bool{false, true} {
+				r := Explore(dedicated("a second pool", 2, 2, func(s *Scenario) {
+					s.Other, s.Heeds, s.Settled, s.Budget, s.Disturbances, s.Unbroken, s.Limit = &other, heeds, settled, 1, []Disturbance{SecondPool}, true, 4000
+				}))
+				require.Equal(t, heeds, r.Violation != "", "%s: %s\n%s", name, r.Violation, r.Trace)
+			}
+		}
+	}
+}
+
 // What a disturbance takes is excused until it is there again, and not a moment longer.
 func TestExcusesEnd(t *testing.T) {
 	t.Parallel()

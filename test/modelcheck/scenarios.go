@@ -34,6 +34,9 @@ type Scenario struct {
 	// Disturbances that may happen at any moment, Budget of them in one run.
 	Disturbances []Disturbance
 	Budget       int
+	// Other is what a second RouteReflectorPool wants, should one come. Heeds: the manager follows whichever came last.
+	Other *Scenario
+	Heeds bool
 	// Slow: a session is Established some time before all routes have arrived.
 	// Late: a session may take longer than one tick to start.
 	Slow, Late bool
@@ -62,6 +65,10 @@ func (sc Scenario) complete() Scenario {
 	if sc.Was != nil {
 		was := sc.Was.complete()
 		sc.Was = &was
+	}
+	if sc.Other != nil {
+		other := sc.Other.complete()
+		sc.Other = &other
 	}
 	return sc
 }

@@ -120,6 +120,7 @@ type visible struct {
 	meshSince, shortSince, straySince time.Duration
 
 	back    bool // mode FullMesh
+	second  bool // there is a second RouteReflectorPool
 	unknown bool // the provider does not answer
 	problem bool // the datastore reports a problem
 }
