@@ -200,3 +200,12 @@ func (v *view) depthAmong(serving []plan.Node, most int, among func(plan.Node) b
 func (v *view) serving() []plan.Node {
 	return filter(v.current, v.serves)
 }
+
+// idling: there is no session that a change could restart. A reflector may serve fewer nodes than it should, as when a BGPPeer of
+// somebody else gives it more, and carry all their routes.
+func (v *view) idling() bool {
+	carries := func(n plan.Node) bool {
+		return usable(n) && hasRole(n) && !v.unanswered(n, silence) && slices.ContainsFunc(v.dependantsOf(n.Name), v.report(n.Name).isUp)
+	}
+	return len(v.serving()) == 0 && !slices.ContainsFunc(v.current, carries)
+}

@@ -228,7 +228,7 @@ func changeID(v *view) *Step {
 	if len(rest) == 0 {
 		return v.underMesh(change)
 	}
-	if len(v.serving()) > 0 {
+	if !v.idling() {
 		if g := v.nowGate(rest); !g.open() {
 			return g.step(change.Name, change.Reason+", and the others must serve while it changes")
 		}

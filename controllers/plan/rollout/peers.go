@@ -121,7 +121,7 @@ func (v *view) addPrice(change *Step) {
 
 // underMesh makes a change once the mesh carries what the sessions that it restarts carry.
 func (v *view) underMesh(change *Step) *Step {
-	if len(v.serving()) == 0 {
+	if v.idling() {
 		return change
 	}
 	if !v.BGP.MeshOn() {

@@ -348,6 +348,60 @@ func TestBGPPeersOfSingleNeverMeetAnotherTopology(t *testing.T) {
 	}
 }
 
+// BGPPeers of Single that a person adds beside tiers give each reflector more sessions to have than it has: by those none serves. All go on
+// carrying routes, so nothing that restarts sessions comes before the mesh carries them, and no role moves for it.
+func TestBGPPeersOfSingleBesideTiersCostNothing(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []v1alpha1.TopologyType{v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy} {
+		for name, edit := range map[string]func(*world){
+			"alone":                nil,
+			"beside a password":    func(w *world) { w.d.Password = &plan.SecretRef{Name: "new", Key: "password"} },
+			"beside a cluster ID":  func(w *world) { w.d.ClusterID, w.d.Topology.ClusterID = "244.9.0.1", "244.9.0.1" },
+			"beside another order": func(w *world) { _ = w.want(kinds[3-slices.Index(kinds, kind)], 2, 6) },
+		} {
+			t.Run(string(kind)+", "+name, func(t *testing.T) {
+				t.Parallel()
+				w := arrangedAs(t, newWorld(1, 12, 3), kind, 2, 6)
+				for _, p := range topology.Single(label, topology.Session{}) {
+					p.Written = w.now.Add(-time.Hour)
+					w.peers[p.Name] = p
+				}
+				w.changed()
+				if edit != nil {
+					edit(w)
+				}
+				for range 1500 {
+					w.tick()
+					w.deploy()
+					w.manage(-1)
+					require.Empty(t, w.unreachable()+w.underserved(), w.story())
+				}
+				require.Equal(t, rollout.Steady, w.last, w.story())
+				w.arrived(t)
+			})
+		}
+	}
+}
+
+// Nor does the cluster ID change while each reflector carries a few nodes and none most of them.
+func TestAClusterIDDoesNotChangeWhileReflectorsCarryAFewNodes(t *testing.T) {
+	for sessions, want := range map[int]int{0: 1, 1: 0} {
+		w, o := migrated(t)
+		on := true
+		o.BGP.Mesh.Enabled, w.d.ClusterID = &on, "244.9.0.1"
+		for _, r := range w.reflectors() {
+			editStatus(&o, r.Name, func(st *plan.Status) {
+				for i := range st.Sessions {
+					st.Sessions[i].Established = i < sessions
+				}
+			})
+		}
+		s := w.next(o)
+		require.Equal(t, "ChangeClusterID", s.Name)
+		require.Len(t, s.Actions, want, s.Reason)
+	}
+}
+
 // BGPPeers of ours that select too many, by a person's hand, keep the mesh until they are put right.
 func TestTheMeshStaysWhilePathsMultiply(t *testing.T) {
 	t.Parallel()
