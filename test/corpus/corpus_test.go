@@ -78,6 +78,8 @@ type world struct {
 	plane      *controlplane.ControlPlane
 	admin      client.Client
 	kubeconfig string
+	// requested gives what the manager has asked for since it was called last.
+	requested func() ([]controlplane.AuditEvent, error)
 }
 
 func newWorld(t *testing.T) *world {
@@ -89,6 +91,7 @@ func newWorld(t *testing.T) *world {
 	w.admin, err = client.New(w.plane.AdminConfig(), client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	w.kubeconfig = cli.Kubeconfig(t, w.plane.AdminConfig())
+	w.requested = w.plane.Follow(controlplane.ServiceAccountUser(snapshot.DefaultNamespace, account))
 	w.namespace(snapshot.DefaultNamespace)
 	rights, err := controlplane.Rights("service_account.yaml", "role.yaml", "bindings.yaml")
 	require.NoError(t, err)
@@ -165,9 +168,7 @@ func (w *world) manage(r row, spec string) (out manager) {
 		require.NoError(w, w.admin.Patch(w.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 		require.NoError(w, w.admin.Delete(w.Context(), object))
 	}()
-	user := controlplane.ServiceAccountUser(snapshot.DefaultNamespace, account)
-	written := w.plane.Follow(user)
-	_, err := written()
+	_, err := w.requested()
 	require.NoError(w, err)
 	ctx, stop := context.WithCancel(w.Context())
 	defer stop()
@@ -199,7 +200,7 @@ func (w *world) manage(r row, spec string) (out manager) {
 			out.reflectors = append(out.reflectors, n.Name)
 		}
 	}
-	requests, err := written()
+	requests, err := w.requested()
 	require.NoError(w, err)
 	for _, e := range requests {
 		require.NotEqual(w, 403, e.Code, "%s", e)
