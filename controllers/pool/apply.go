@@ -19,8 +19,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// apply takes the step's actions in order and stops at the first error, but for that of a refresh: a report that
-// cannot be asked for does not hold up the step. Where reports cannot be created, only refreshes are applied. An
+// apply takes the step's actions in order and stops at the first error, but for those that others do not depend on: a report
+// that cannot be asked for does not hold up the step, and a Node that cannot be written not the other Nodes. Where reports cannot be created, only refreshes are applied. An
 // error of the cloud is remembered and reported, not returned: the data plane is in order, and the cloud has its
 // own back-off.
 func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
@@ -32,13 +32,16 @@ func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
 	if slices.ContainsFunc(actions, is[plan.Pause]) {
 		ctx = context.WithoutCancel(ctx) // a shutdown waits: half of these actions would cut a node off
 	}
+	together := slices.ContainsFunc(actions, func(a plan.Action) bool {
+		return !is[plan.SetReflector](a) && !is[plan.SetRack](a) && !is[plan.RefreshStatus](a)
+	})
 	for _, action := range actions {
 		changed, err := r.applyOne(ctx, s, action)
 		r.Metrics.action(action, changed, err)
 		if cloud.KindOf(err) != "" {
 			break
 		}
-		if watchErr = errors.Join(watchErr, err); err != nil && !is[plan.RefreshStatus](action) {
+		if watchErr = errors.Join(watchErr, err); err != nil && !is[plan.RefreshStatus](action) && (together || r.Leading(ctx) != nil) {
 			return watchErr
 		}
 		if changed {

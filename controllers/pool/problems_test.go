@@ -307,6 +307,26 @@ func TestAReportThatCannotBeAskedForIsSaid(t *testing.T) {
 	}
 }
 
+// One Node that may not be written holds up no other. What follows from a write waits for it.
+func TestANodeThatIsRefusedHoldsUpNoOther(t *testing.T) {
+	other := plan.SetReflector{Node: "10.0.0.2", ClusterID: role.ClusterID}
+	for name, tc := range map[string]struct {
+		actions []plan.Action
+		still   []string
+	}{
+		"roles":                {[]plan.Action{role, other}, []string{other.String()}},
+		"a role and a BGPPeer": {[]plan.Action{role, plan.PutPeer{Peer: plan.Peer{Name: "a"}}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnvironment(t)
+			e.calico.fail[role.String()] = errors.New("protected")
+			e.script = always(rollout.Step{Name: "HealReflectors", Actions: tc.actions})
+			require.ErrorContains(t, e.reconcile(), "protected")
+			require.Equal(t, tc.still, e.calico.applied)
+		})
+	}
+}
+
 func TestNothingIsWrittenAtRest(t *testing.T) {
 	e := newEnvironment(t)
 	e.calico.cluster.BGP.Mesh.Enabled = ptr.To(false)

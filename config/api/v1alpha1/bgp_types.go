@@ -55,13 +55,13 @@ type TopologySpec struct {
 	// too few or too large, rrpool makes racks by size and labels clients with
 	// rrpool.io/rack.
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes and removes the labels rrpool.io/rack and rrpool.io/pool itself: leave the field out, or give the key of a label of yours"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['rrpool.io/rack', 'rrpool.io/pool', 'rrpool.io/options'])",message="rrpool writes and removes the labels rrpool.io/rack, rrpool.io/pool and rrpool.io/options itself: leave the field out, or give the key of a label of yours"
 	// +kubebuilder:validation:XValidation:rule="self == '' || (self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253)",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
 	RackLabel string `json:"rackLabel,omitempty"`
 	// ZoneLabel is the key of the node label whose value is the node's zone.
 	// +kubebuilder:default=topology.kubernetes.io/zone
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes the labels rrpool.io/rack and rrpool.io/pool itself, for other ends: give another key"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['rrpool.io/rack', 'rrpool.io/pool', 'rrpool.io/options'])",message="rrpool writes the labels rrpool.io/rack, rrpool.io/pool and rrpool.io/options itself, for other ends: give another key"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
 	ZoneLabel string `json:"zoneLabel,omitempty"`
 }
@@ -75,7 +75,7 @@ type BGPSpec struct {
 	// +kubebuilder:default=rrpool.io/route-reflector
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') || self.startsWith('node-restriction.kubernetes.io/')",message="labels of kubernetes.io and k8s.io have a meaning for Kubernetes, which rrpool must not change: give another key, or one of node-restriction.kubernetes.io"
-	// +kubebuilder:validation:XValidation:rule="self != 'rrpool.io/rack' && self != 'rrpool.io/pool'",message="rrpool writes the labels rrpool.io/rack and rrpool.io/pool itself, for other ends: give another key"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['rrpool.io/rack', 'rrpool.io/pool', 'rrpool.io/options'])",message="rrpool writes the labels rrpool.io/rack, rrpool.io/pool and rrpool.io/options itself, for other ends: give another key"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self.indexOf('/') <= 253",message="must be a label key: an optional DNS prefix and '/', then at most 63 letters, digits, '-', '_' and '.'"
 	NodeLabel string `json:"nodeLabel,omitempty"`
 	// PasswordSecretRef names the Secret with the password of the reflector

@@ -266,6 +266,8 @@ var rules = map[string]struct {
 			`{topology: {rackLabel: rrpool.io/pool}}`:                "leave the field out, or give the key of a label of yours",
 			`{topology: {zoneLabel: rrpool.io/rack}}`:                "for other ends: give another key",
 			`{bgp: {nodeLabel: rrpool.io/rack}}`:                     "for other ends: give another key",
+			`{bgp: {nodeLabel: rrpool.io/options}}`:                  "for other ends: give another key",
+			`{topology: {zoneLabel: rrpool.io/options}}`:             "for other ends: give another key",
 			`{bgp: {nodeLabel: rrpool.io/pool}}`:                     "for other ends: give another key",
 			`{topology: {rackLabel: rrpool.io/route-reflector}}`:     "spec.topology.rackLabel must differ from spec.bgp.nodeLabel",
 			`{topology: {rackLabel: rr}, bgp: {nodeLabel: rr}}`:      "spec.topology.rackLabel must differ from spec.bgp.nodeLabel",

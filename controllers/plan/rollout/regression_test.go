@@ -445,6 +445,15 @@ func TestNothingIsOrderedBeforeASignOfBGP(t *testing.T) {
 			o.Statuses[node] = plan.Status{Node: node, Updated: w.now, Sessions: []plan.Session{{Kind: plan.SessionMesh}}}
 			require.Contains(t, w.next(o).WaitingFor, "a session of "+node+" to be Established")
 
+			asked := map[string]bool{}
+			for range 2 * len(o.Nodes) { // those that can say it may be any
+				for _, r := range w.next(o).Watch {
+					asked[r.Node] = true
+				}
+				w.now = w.now.Add(time.Minute)
+			}
+			require.Len(t, asked, len(o.Nodes))
+
 			saved := plan.Mesh{}
 			o.BGP.Saved = &saved
 			require.NotEqual(t, "AwaitBGP", w.next(o).Name)

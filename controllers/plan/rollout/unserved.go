@@ -96,13 +96,18 @@ func (v *view) ask(silent []unserved) {
 	if v.BGP.MeshOn() || !v.relied() {
 		return
 	}
-	if n := len(silent); n > maxAsked {
-		turn := v.now.Truncate(askTurn)
-		v.lookIn(turn.Add(askTurn).Sub(v.now))
-		from := int(turn.Unix()/int64(askTurn/time.Second)) * maxAsked % n
-		silent = slices.Concat(silent[from:], silent[:from])[:maxAsked]
+	v.asked = inTurn(v, silent, maxAsked, askTurn)
+}
+
+// inTurn are at most so many of all, each for a time.
+func inTurn[T any](v *view, all []T, most int, long time.Duration) []T {
+	if len(all) <= most {
+		return all
 	}
-	v.asked = silent
+	turn := v.now.Truncate(long)
+	v.lookIn(turn.Add(long).Sub(v.now))
+	from := int(turn.Unix()/int64(long/time.Second)) * most % len(all)
+	return slices.Concat(all[from:], all[:from])[:most]
 }
 
 // judge goes by the client's own report, which may be younger than those of the reflectors:

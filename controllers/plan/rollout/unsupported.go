@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -309,17 +310,20 @@ func (v *view) poolsGate(g *gate) {
 	}
 }
 
-// asked is how many nodes awaitBGP asks: calico-node may be missing on one.
-const asked = 3
+// asked is how many nodes awaitBGP asks at a time, each for askedTurn: calico-node may be missing on some.
+const (
+	asked     = 3
+	askedTurn = 2 * time.Minute
+)
 
-// awaitBGP asks some nodes for a report of an Established session before the first change: machines would be ordered for nothing. One
+// awaitBGP asks some nodes in turn for a report of an Established session before the first change: machines would be ordered for nothing. One
 // such report clears BGPUnknown. Under the Timer gate, which is for clusters without reports, nothing could, so the user's word counts.
 func awaitBGP(v *view) *Step {
 	if v.BGPUnknown == "" || v.d.Timer || !v.starting() {
 		return nil
 	}
 	g := &gate{}
-	for _, n := range v.reporting()[:min(asked, len(v.reporting()))] {
+	for _, n := range inTurn(v, v.reporting(), asked, askedTurn) {
 		if st, ok := v.Statuses[n.Name]; !ok || cleared(st) {
 			g.report(n.Name, ok)
 		} else {
