@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/leaks"
 )
@@ -92,10 +93,101 @@ func TestAnObjectThatCannotBeReadHidesNoOther(t *testing.T) {
 	}
 	create("a-spoiled", "{")
 	create("b-good", "{}")
-	b.run().await("the good one", has("b-good"))
+	b.run().await("both", has("a-spoiled", "b-good"))
 	create("c-spoiled", "{")
 	create("d-good", "{}")
-	b.await("the one that came after a spoiled one", has("b-good", "d-good"))
+	c := b.await("the one that came after a spoiled one", has("a-spoiled", "b-good", "c-spoiled", "d-good"))
+	require.Len(t, c.Problems, 1)
+	require.Contains(t, c.Problems[0].Message, "BGPPeer a-spoiled (parsing annotation "+metadataAnnotation)
+}
+
+// Calico's CRDs take any text for a duration and any number for an AS number. One such field hides neither its object nor another, and stops no
+// way back; what is ours is written anew.
+func TestAFieldThatCannotBeReadHidesNothing(t *testing.T) {
+	b := newBench(t)
+	b.node(five, nil)
+	create := func(kind, name string, spec map[string]any) {
+		raw := b.custom(kind, name)
+		raw.Object["spec"] = spec
+		require.NoError(t, b.kube.Create(t.Context(), raw))
+	}
+	spoil := func(kind, name, body string) { b.patch(b.custom(kind, name), `{"spec":`+body+`}`) }
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
+	spoil(apiv3.KindBGPPeer, clients.Name, `{"maxRestartTime":"abc"}`)
+	b.run()
+	find := func(c plan.Cluster, name string) plan.Peer {
+		for _, p := range c.Peers {
+			if p.Name == name {
+				return p
+			}
+		}
+		return plan.Peer{}
+	}
+	c := b.observe()
+	require.Contains(t, find(c, clients.Name).Extra, `"abc"`, "it is not as we wrote it")
+	require.Empty(t, c.Problems, "we write it anew")
+	b.apply(plan.PutPeer{Peer: clients}, true)
+	require.Empty(t, find(b.observe(), clients.Name).Extra)
+	require.NotEqual(t, "abc", b.raw(apiv3.KindBGPPeer, clients.Name).Object["spec"].(map[string]any)["maxRestartTime"])
+	require.Empty(t, b.raw(apiv3.KindBGPPeer, clients.Name).GetAnnotations()[unreadAnnotation])
+	b.apply(plan.PutPeer{Peer: clients}, false)
+
+	for _, bad := range []map[string]any{{"maxRestartTime": "abc"}, {"asNumber": int64(-1)}, {"localASNumber": int64(-1)}, {"ttlSecurity": int64(300)}} {
+		spec := map[string]any{"nodeSelector": "has(a)", "peerIP": "192.0.2.1"}
+		for field, value := range bad {
+			spec[field] = value
+			create(apiv3.KindBGPPeer, "a-spoiled", spec)
+			create(apiv3.KindBGPPeer, "b-good", map[string]any{"nodeSelector": "has(b)"})
+			c = b.await("the one that came after a spoiled one", func(c plan.Cluster) bool { return find(c, "b-good").Name != "" })
+			require.Equal(t, "has(a)", find(c, "a-spoiled").NodeSelector)
+			require.Len(t, c.Problems, 1)
+			require.Equal(t, plan.ReasonUnreadable, c.Problems[0].Reason)
+			require.Contains(t, c.Problems[0].Message, "BGPPeer a-spoiled")
+			require.Contains(t, c.Problems[0].Message, field)
+			c.BGP.Saved, c.Nodes[0].Ready = &plan.Mesh{}, true // a cluster whose route reflectors are gone
+			lost := rollout.Next(rollout.Observed{Cluster: c}, rollout.Desired{MinServing: 2}, b.clock.Now())
+			require.True(t, lost.Urgent, "the safety net acts: %+v", lost)
+			c.BGP = plan.BGPConfig{}
+			require.Equal(t, plan.ReasonUnreadable, rollout.Next(rollout.Observed{Cluster: c}, rollout.Desired{}, b.clock.Now()).Problem.Reason, "nothing begins")
+			another := b.adapter()
+			stop := start(t, another)
+			require.NoError(t, another.WaitSynced(t.Context()))
+			listed, err := another.Observe(t.Context(), scope)
+			require.NoError(t, err, "as after a restart")
+			require.Len(t, listed.Peers, 3)
+			require.Equal(t, c.Problems, listed.Problems)
+			stop()
+			require.NoError(t, b.kube.Delete(t.Context(), b.custom(apiv3.KindBGPPeer, "a-spoiled")))
+			require.NoError(t, b.kube.Delete(t.Context(), b.custom(apiv3.KindBGPPeer, "b-good")))
+			b.await("the end of it", func(c plan.Cluster) bool { return len(c.Problems) == 0 && len(c.Peers) == 1 })
+		}
+	}
+
+	spoil(apiv3.KindBGPConfiguration, defaultConfig, `{"asNumber":64500,"nodeMeshMaxRestartTime":"abc"}`)
+	c = b.await("the config", func(c plan.Cluster) bool { return len(c.Problems) == 1 })
+	require.Contains(t, c.Problems[0].Message, `BGPConfiguration default ({"nodeMeshMaxRestartTime":"abc"})`)
+	require.False(t, c.BGP.MeshOn())
+	require.Equal(t, uint32(64500), c.BGP.ASN)
+	b.apply(plan.RestoreMesh{}, true)
+	c = b.observe()
+	require.True(t, c.BGP.MeshOn())
+	require.Empty(t, c.Problems, "it is as it was before")
+
+	for kind, field := range map[string]map[string]any{
+		apiv3.KindBGPConfiguration: {"asNumber": int64(-1)}, apiv3.KindCalicoNodeStatus: {"node": five, "classes": []any{"BGP"}, "updatePeriodSeconds": int64(-1)},
+	} {
+		create(kind, "node.others", field)
+		c = b.await("an object that rrpool does not use", func(c plan.Cluster) bool { return len(c.Problems) == 1 })
+		require.Contains(t, c.Problems[0].Message, kind+" node.others ({")
+		require.NoError(t, b.kube.Delete(t.Context(), b.custom(kind, "node.others")))
+		b.await("the end of it", func(c plan.Cluster) bool { return len(c.Problems) == 0 })
+	}
+
+	require.True(t, b.watch(plan.StatusRequest{Node: five, Period: time.Second}))
+	spoil(apiv3.KindCalicoNodeStatus, statusName(five), `{"updatePeriodSeconds":-1}`)
+	require.Eventually(t, func() bool { return b.watch(plan.StatusRequest{Node: five, Period: time.Second}) }, time.Minute, 20*time.Millisecond)
+	require.EqualValues(t, 1, *b.report(five).Spec.UpdatePeriodSeconds)
 }
 
 func TestNothingIsKnownBeforeTheStart(t *testing.T) {

@@ -2,8 +2,10 @@ package calico
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
@@ -12,16 +14,20 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/resources"
 	calicoscheme "github.com/projectcalico/calico/libcalico-go/lib/backend/k8s/scheme"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
-	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // datastoreVariable is the ecosystem's own name for the choice of datastore.
@@ -94,6 +100,53 @@ func fromStored(group schema.GroupVersion, o resource) error {
 	return nil
 }
 
+// unreadAnnotation, of an object in memory, has as JSON the fields that cannot be read. What bears it in the API is of others.
+const unreadAnnotation = "rrpool.io/unread"
+
+// decode reads a custom resource in Calico's words. Calico's CRDs take any text for a duration and -1 for an AS number: such a field of spec or
+// status is left out and noted. Calico itself then reads no object of the kind.
+func decode(group schema.GroupVersion, raw *unstructured.Unstructured, into resource) error {
+	fill := func(o runtime.Object, from map[string]any) error {
+		text, err := json.Marshal(from)
+		if err == nil {
+			err = utiljson.Unmarshal(text, o)
+		}
+		return err
+	}
+	kind, blank, unread := into.GetObjectKind().GroupVersionKind(), into.DeepCopyObject(), map[string]any{}
+	err := fill(into, raw.Object)
+	if err != nil && kind.Kind != libapiv3.KindNode {
+		left := raw.DeepCopy().Object
+		for _, part := range []string{"spec", "status"} {
+			fields, _ := left[part].(map[string]any)
+			maps.DeleteFunc(fields, func(key string, value any) bool {
+				bad := fill(blank.DeepCopyObject(), map[string]any{part: map[string]any{key: value}}) != nil
+				if bad {
+					unread[key] = value
+				}
+				return bad
+			})
+		}
+		reflect.ValueOf(into).Elem().SetZero()
+		err = fill(into, left)
+	}
+	if err != nil {
+		return fmt.Errorf("parsing %s %q: %w", kind.Kind, raw.GetName(), err)
+	}
+	into.GetObjectKind().SetGroupVersionKind(kind)
+	if err = fromStored(group, into); err != nil {
+		return err
+	}
+	annotations := into.GetAnnotations()
+	delete(annotations, unreadAnnotation)
+	if len(unread) > 0 {
+		text, _ := json.Marshal(unread) // it was JSON
+		annotations = labels.Merge(annotations, map[string]string{unreadAnnotation: plan.Plain(string(text), longestID)})
+	}
+	into.SetAnnotations(annotations)
+	return nil
+}
+
 // objects are those of one kind.
 type objects[T resource] struct {
 	client client.Client
@@ -104,11 +157,12 @@ type objects[T resource] struct {
 
 // get reads an object past any cache.
 func (n objects[T]) get(ctx context.Context, name string) (T, error) {
-	o := n.blank()
-	if err := n.client.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
+	o, raw := n.blank(), &unstructured.Unstructured{}
+	raw.SetGroupVersionKind(n.group.WithKind(o.GetObjectKind().GroupVersionKind().Kind))
+	if err := n.client.Get(ctx, client.ObjectKey{Name: name}, raw); err != nil {
 		return o, err //nolint:wrapcheck // callers wrap
 	}
-	return n.read(o)
+	return o, decode(n.group, raw, o)
 }
 
 // write creates an object that has no version, and updates one that has. It gives what is there then.
@@ -139,6 +193,7 @@ func (n objects[T]) read(o T) (T, error) {
 
 // stored is the opposite of read.
 func (n objects[T]) stored(o T) (T, error) {
+	delete(o.GetAnnotations(), unreadAnnotation)
 	if n.group == GroupV3 {
 		return o, nil
 	}
@@ -162,57 +217,43 @@ type backend struct {
 	group  schema.GroupVersion
 }
 
-// listOf makes a list. Affinities have a field whose type depends on the group.
-func (b backend) listOf(kind string) (client.ObjectList, error) {
-	of := b.group.WithKind(kind + "List")
-	if kind == libapiv3.KindBlockAffinity {
-		out := &unstructured.UnstructuredList{}
-		out.SetGroupVersionKind(of)
-		return out, nil
-	}
-	out, err := b.client.Scheme().New(of)
-	list, _ := out.(client.ObjectList)
-	return list, err //nolint:wrapcheck // it names the kind
+// listOf makes a list.
+func (b backend) listOf(kind string) *unstructured.UnstructuredList {
+	out := &unstructured.UnstructuredList{}
+	out.SetGroupVersionKind(b.group.WithKind(kind + "List"))
+	return out
 }
 
-// pageSize is how many objects are listed at a time, as libcalico-go does it: there may be tens of thousands of affinities.
-const pageSize = 500
+// pageOf is how many objects are listed at a time: there may be tens of thousands of affinities, and other objects of 1 MB each.
+func pageOf(kind string) client.Limit {
+	if kind == libapiv3.KindBlockAffinity {
+		return 100
+	}
+	return 25
+}
 
-// List implements api.Client. As libcalico-go does, it leaves out what cannot be read.
+// List implements api.Client.
 func (b backend) List(ctx context.Context, of model.ListInterface, _ string) (*model.KVPairList, error) {
 	out := &model.KVPairList{}
 	for next := ""; ; {
-		list, err := b.listOf(kindOf(of))
-		if err == nil {
-			err = b.client.List(ctx, list, client.Limit(pageSize), client.Continue(next))
-		}
-		if err != nil {
+		list := b.listOf(kindOf(of))
+		if err := b.client.List(ctx, list, pageOf(kindOf(of)), client.Continue(next)); err != nil {
 			return nil, err //nolint:wrapcheck // the syncer looks at the error's type
 		}
-		err = meta.EachListItem(list, func(o runtime.Object) error {
-			pair, err := b.pairOf(kindOf(of), o)
-			if err != nil {
-				logrus.WithError(err).Warning("an object is left out")
-				return nil
-			}
-			out.KVPairs = append(out.KVPairs, pair)
-			return nil
-		})
+		for i := range list.Items {
+			out.KVPairs = append(out.KVPairs, b.pairOf(kindOf(of), &list.Items[i]))
+		}
 		out.Revision, next = list.GetResourceVersion(), list.GetContinue()
-		if err != nil || next == "" {
-			return out, err //nolint:wrapcheck // it is a list
+		if next == "" {
+			return out, nil
 		}
 	}
 }
 
 // Watch implements api.Client.
 func (b backend) Watch(ctx context.Context, of model.ListInterface, opts api.WatchOptions) (api.WatchInterface, error) {
-	list, err := b.listOf(kindOf(of))
-	if err != nil {
-		return nil, err
-	}
 	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: opts.Revision, AllowWatchBookmarks: true}}
-	w, err := b.client.Watch(ctx, list, from)
+	w, err := b.client.Watch(ctx, b.listOf(kindOf(of)), from)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the syncer looks at the error's type
 	}
@@ -243,11 +284,8 @@ func (b backend) eventOf(kind string, event watch.Event) api.WatchEvent {
 	if event.Type == watch.Error {
 		return api.WatchEvent{Type: api.WatchError, Error: apierrors.FromObject(event.Object)}
 	}
-	pair, err := b.pairOf(kind, event.Object)
-	switch {
-	case err != nil:
-		return api.WatchEvent{Type: api.WatchError, Error: err}
-	case event.Type == watch.Deleted:
+	pair := b.pairOf(kind, event.Object)
+	if event.Type == watch.Deleted {
 		return api.WatchEvent{Type: api.WatchDeleted, Old: pair}
 	}
 	return api.WatchEvent{Type: api.WatchEventType(event.Type), New: pair}
@@ -260,19 +298,34 @@ func (w watcher) ResultChan() <-chan api.WatchEvent { return w.events }
 // HasTerminated says nothing; only libcalico-go's own tests ask.
 func (w watcher) HasTerminated() bool { return false }
 
-// pairOf is an object as the syncer passes it on.
-func (b backend) pairOf(kind string, object runtime.Object) (pair *model.KVPair, err error) {
-	o := object.(client.Object) //nolint:forcetypeassert // what is listed and watched is one
-	o.SetManagedFields(nil)     // the largest part of a small object, and nothing reads it
-	o.GetObjectKind().SetGroupVersionKind(GroupV3.WithKind(kind))
-	if known, ok := o.(resource); ok {
-		err = fromStored(b.group, known)
-	}
-	slim(o)
-	return &model.KVPair{Key: model.ResourceKey{Kind: kind, Name: o.GetName()}, Value: o, Revision: o.GetResourceVersion()}, err
+// blanks make objects that know their kind. An affinity has a field whose type depends on the group, and stays as it is.
+var blanks = map[string]func() resource{
+	apiv3.KindBGPPeer:            func() resource { return apiv3.NewBGPPeer() },
+	apiv3.KindBGPConfiguration:   func() resource { return apiv3.NewBGPConfiguration() },
+	apiv3.KindCalicoNodeStatus:   func() resource { return apiv3.NewCalicoNodeStatus() },
+	apiv3.KindClusterInformation: func() resource { return apiv3.NewClusterInformation() },
+	libapiv3.KindNode:            func() resource { return libapiv3.NewNode() },
 }
 
-// slim leaves of what there is most of, affinities and reports, no more than is read.
+// pairOf is an object as the syncer passes it on. Calico leaves out one whose metadata annotation cannot be read; here it is noted.
+func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
+	raw := object.(*unstructured.Unstructured) //nolint:forcetypeassert // what is listed and watched is one
+	raw.SetManagedFields(nil)                  // the largest part of a small object, and nothing reads it
+	var o client.Object = raw
+	if blank, ok := blanks[kind]; ok {
+		known := blank()
+		if err := decode(b.group, raw, known); err != nil {
+			known.SetName(raw.GetName())
+			known.SetResourceVersion(raw.GetResourceVersion())
+			known.SetAnnotations(map[string]string{unreadAnnotation: plan.Plain(err.Error(), longestID)})
+		}
+		o = known
+	}
+	slim(o)
+	return &model.KVPair{Key: model.ResourceKey{Kind: kind, Name: raw.GetName()}, Value: o, Revision: raw.GetResourceVersion()}
+}
+
+// slim leaves of what others may make many or large no more than is read.
 func slim(o client.Object) {
 	unread := func(kept ...string) func(string, string) bool {
 		return func(key, _ string) bool { return !slices.Contains(kept, key) }
@@ -285,9 +338,18 @@ func slim(o client.Object) {
 			"metadata": map[string]any{"name": o.GetName(), "resourceVersion": o.GetResourceVersion()},
 			"spec":     spec,
 		}
+	case *apiv3.BGPPeer:
+		maps.DeleteFunc(o.Labels, unread(managedByLabel, v1alpha1.PeeringLabel))
+		maps.DeleteFunc(o.Annotations, unread(writtenAnnotation, unreadAnnotation))
+		o.OwnerReferences, o.Finalizers = nil, nil
+	case *apiv3.BGPConfiguration:
+		if o.Name != defaultConfig {
+			maps.DeleteFunc(o.Annotations, unread(unreadAnnotation))
+			o.ObjectMeta, o.Spec = metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion, Annotations: o.Annotations}, apiv3.BGPConfigurationSpec{}
+		}
 	case *apiv3.CalicoNodeStatus:
 		maps.DeleteFunc(o.Labels, unread(managedByLabel, reportLabel))
-		maps.DeleteFunc(o.Annotations, unread(clearedAnnotation))
+		maps.DeleteFunc(o.Annotations, unread(clearedAnnotation, unreadAnnotation))
 		o.OwnerReferences, o.Finalizers = nil, nil
 		if !isReport(o) {
 			o.Spec, o.Status = apiv3.CalicoNodeStatusSpec{}, apiv3.CalicoNodeStatusStatus{}

@@ -373,7 +373,7 @@ func (a *Adapter) forgetMesh(ctx context.Context) (bool, error) {
 // unless something was added to it.
 func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, error) {
 	left := apiv3.NewBGPConfiguration()
-	err = errors.Join(err, a.parse(o.raw, left))
+	err = errors.Join(err, decode(a.group, o.raw, left))
 	noted := slices.ContainsFunc([]string{beforeAnnotation, restoredAnnotation, servicesAnnotation}, func(key string) bool {
 		return metav1.HasAnnotation(left.ObjectMeta, key)
 	})
@@ -390,7 +390,7 @@ func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, e
 // Calico would not do without it. A setting that we do not know says something.
 func (a *Adapter) untouched(raw *unstructured.Unstructured) bool {
 	left := apiv3.NewBGPConfiguration()
-	if err := a.parse(raw, left); err != nil || !meshIn(left.Spec).on() {
+	if err := decode(a.group, raw, left); err != nil || !meshIn(left.Spec).on() {
 		return false
 	}
 	spec, _, _ := unstructured.NestedMap(raw.Object, "spec")

@@ -11,6 +11,7 @@ import (
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -68,10 +69,42 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	withoutBIRD, out.BGPUnknown = a.store.installed(withoutBIRD, unknown, out.Statuses)
 	out.Problems = append(problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group), j.problems(a.store.version)...)
 	out.Locked = cmp.Or(otherDatastore(scope.CalicoAPI, out.CalicoAPI), a.store.lockProblem())
+	if p := a.store.unreadable(); p != nil {
+		out.Problems = append(out.Problems, *p)
+	}
 	if stale != nil {
 		out.Problems = append([]plan.Problem{*stale}, out.Problems...)
 	}
 	return out, nil
+}
+
+// note keeps what of an object cannot be read, but for BGPPeers and reports of ours, which are written anew. The caller holds the lock.
+func (s *store) note(kind string, o metav1.Object) {
+	report, ok := o.(*apiv3.CalicoNodeStatus)
+	text := o.GetAnnotations()[unreadAnnotation]
+	if kind == apiv3.KindBGPPeer && isOurs(o) || ok && isReport(report) {
+		text = ""
+	}
+	s.setUnread(kind, o.GetName(), text)
+}
+
+func (s *store) setUnread(kind, name, text string) {
+	key := kind + " " + plan.Plain(name, longestID)
+	if s.unread[key] == text {
+		return
+	}
+	s.unread[key] = text
+	maps.DeleteFunc(s.unread, func(_, text string) bool { return text == "" })
+	s.signal()
+}
+
+// unreadable names it. The caller holds the lock.
+func (s *store) unreadable() *plan.Problem {
+	var bad []string
+	for _, key := range slices.Sorted(maps.Keys(s.unread)) {
+		bad = append(bad, fmt.Sprintf("%s (%s)", key, s.unread[key]))
+	}
+	return plan.ProblemIf(len(bad) > 0, plan.ReasonUnreadable, "%s: these fields cannot be read, and Calico then reads no object of that kind any more: correct them", plan.Few(bad))
 }
 
 // installed adds what ClusterInformation says of how Calico was installed to what its pods say: why none runs BIRD, and why it is not known

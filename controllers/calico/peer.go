@@ -31,6 +31,7 @@ func peerOf(o *apiv3.BGPPeer) plan.Peer {
 		Workloads: o.Spec.LocalWorkloadSelector != "",
 		Filters:   o.Spec.Filters, KeepNextHop: o.Spec.KeepOriginalNextHop || string(ptr.Deref(o.Spec.NextHopMode, "")) == string(apiv3.NextHopModeKeep),
 	}
+	out.Extra += o.Annotations[unreadAnnotation]
 	out.Owned = isOurs(o) && out.Peering == ""
 	if isOurs(o) {
 		out.Written = timeOf(o.Annotations[writtenAnnotation])

@@ -53,7 +53,7 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 	}
 	err = a.list(ctx, peering.KindBGPFilter, func(raw *unstructured.Unstructured) error {
 		o := apiv3.NewBGPFilter()
-		err := a.parse(raw, o)
+		err := decode(a.group, raw, o)
 		out.Filters = append(out.Filters, peering.Filter{Name: o.Name, Peering: peeringOf(o), Is: filterIn(o)})
 		return err
 	})
@@ -62,7 +62,7 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering
 	}
 	err = a.list(ctx, peering.KindIPPool, func(raw *unstructured.Unstructured) error {
 		o := apiv3.NewIPPool()
-		if err := a.parse(raw, o); err != nil {
+		if err := decode(a.group, raw, o); err != nil {
 			return err
 		}
 		cidr, err := ownRange(o.Spec.CIDR)
@@ -125,19 +125,9 @@ func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured
 	return nil
 }
 
-// parse reads a custom resource in Calico's words. In the first group libcalico-go keeps metadata in an annotation.
-func (a *Adapter) parse(raw *unstructured.Unstructured, into resource) error {
-	kind := into.GetObjectKind().GroupVersionKind()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, into); err != nil {
-		return fmt.Errorf("parsing %s %q: %w", raw.GetKind(), raw.GetName(), err)
-	}
-	into.GetObjectKind().SetGroupVersionKind(kind)
-	return fromStored(a.group, into)
-}
-
-// take is parse of what one of our own requests has returned.
+// take reads what one of our own requests has returned.
 func (a *Adapter) take(raw *unstructured.Unstructured, into resource) error {
-	err := a.parse(raw, into)
+	err := decode(a.group, raw, into)
 	if err == nil {
 		a.store.put(into)
 	}

@@ -466,7 +466,7 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 	if !a.store.mayAsk(have) {
 		return false, nil
 	}
-	clears := !isCleared(have)
+	clears := !isCleared(have) || have.Annotations[unreadAnnotation] != ""
 	have.Status = apiv3.CalicoNodeStatusStatus{}
 	return a.writeReport(ctx, have, clears)
 }

@@ -63,6 +63,8 @@ type store struct {
 	// nodes are Calico's Nodes, where they are not Kubernetes' own.
 	nodes  map[string]*libapiv3.Node
 	routes routesRead
+	// unread are the fields of objects that cannot be read, by kind and name.
+	unread map[string]string
 	// locked: the ClusterInformation says that the datastore is not to be used. frozen is another reason why nothing may
 	// be written, "" for none, and unchosen why it is not known where the objects are.
 	locked   bool
@@ -77,7 +79,7 @@ type store struct {
 func newStore(now func() time.Time) *store {
 	s := &store{
 		now: now, changes: make(chan struct{}, 1), synced: make(chan struct{}), watchStatuses: map[string]*watchStatus{},
-		peers: map[string]*apiv3.BGPPeer{}, statuses: map[string]*report{}, blocks: map[string]block{}, nodes: map[string]*libapiv3.Node{},
+		peers: map[string]*apiv3.BGPPeer{}, statuses: map[string]*report{}, blocks: map[string]block{}, nodes: map[string]*libapiv3.Node{}, unread: map[string]string{},
 	}
 	for _, kind := range append([]string{libapiv3.KindNode}, watched...) {
 		s.watchStatuses[kind] = &watchStatus{}
@@ -330,10 +332,14 @@ func (s *store) upsert(object any, found bool) bool {
 }
 
 func (s *store) upsertConfig(o *apiv3.BGPConfiguration) bool {
+	if o.Name != defaultConfig {
+		s.note(apiv3.KindBGPConfiguration, o)
+	}
 	if o.Name != defaultConfig || s.config != nil && !s.supersedes(apiv3.KindBGPConfiguration, o, s.config) {
 		return false
 	}
 	s.config = o
+	s.note(apiv3.KindBGPConfiguration, o)
 	s.signal()
 	return true
 }
@@ -343,6 +349,7 @@ func upsertIn[T metav1.Object](s *store, kind string, known map[string]T, o T) b
 		return false
 	}
 	known[o.GetName()] = o
+	s.note(kind, o)
 	s.signal()
 	return true
 }
@@ -370,6 +377,7 @@ func (s *store) upsertReport(o *apiv3.CalicoNodeStatus, found bool) bool {
 	const kind = apiv3.KindCalicoNodeStatus
 	if !isReport(o) {
 		s.drop(kind, o.Name)
+		s.note(kind, o)
 		return false
 	}
 	old := s.statuses[o.Name]
@@ -382,6 +390,7 @@ func (s *store) upsertReport(o *apiv3.CalicoNodeStatus, found bool) bool {
 }
 
 func (s *store) drop(kind, name string) {
+	s.setUnread(kind, name, "")
 	switch kind {
 	case apiv3.KindBGPPeer:
 		delete(s.peers, name)

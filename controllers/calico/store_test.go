@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -152,18 +153,24 @@ func TestOfAffinitiesAndReportsOnlyWhatIsReadIsKept(t *testing.T) {
 	}
 	theirs.Spec.Node = "another"
 	ours.Labels[managedByLabel], theirs.Status.Agent.BIRDV4.Version = managedByValue, big
+	peer := apiv3.NewBGPPeer()
+	peer.Name, peer.ResourceVersion, peer.Labels, peer.Annotations = "p", "7", map[string]string{"x": big}, map[string]string{"x": big}
+	kept := map[string]any{}
 	b := backend{group: GroupV3}
-	for kind, o := range map[string]client.Object{libapiv3.KindBlockAffinity: affinity, apiv3.KindCalicoNodeStatus: ours, "theirs": theirs} {
-		pair, err := b.pairOf(kind, o)
+	for kind, o := range map[string]client.Object{libapiv3.KindBlockAffinity: affinity, apiv3.KindCalicoNodeStatus: ours, "others' " + apiv3.KindCalicoNodeStatus: theirs, apiv3.KindBGPPeer: peer} {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		require.NoError(t, err)
+		pair := b.pairOf(strings.TrimPrefix(kind, "others' "), &unstructured.Unstructured{Object: fields})
 		text, err := json.Marshal(pair.Value)
 		require.NoError(t, err)
 		require.Less(t, len(text), 1000, kind)
+		kept[kind] = pair.Value
 		require.Equal(t, "7", pair.Revision)
 	}
-	kept, ok := blockOf(affinity)
+	ours = kept[apiv3.KindCalicoNodeStatus].(*apiv3.CalicoNodeStatus)
+	got, ok := blockOf(kept[libapiv3.KindBlockAffinity].(*unstructured.Unstructured))
 	require.True(t, ok)
-	require.Equal(t, block{node: "n", prefix: netip.MustParsePrefix("10.0.0.0/26")}, kept)
+	require.Equal(t, block{node: "n", prefix: netip.MustParsePrefix("10.0.0.0/26")}, got)
 	require.Equal(t, map[string]string{clearedAnnotation: "kept"}, ours.Annotations)
 	require.True(t, isReport(ours))
 	require.Equal(t, "v2", ours.Status.Agent.BIRDV4.Version)

@@ -67,6 +67,9 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
+// ReasonUnreadable is that of objects that Calico cannot read. It then takes in no other of their kind either.
+const ReasonUnreadable = "ObjectUnreadable"
+
 // Problemf makes a problem with a message in the form of fmt.Sprintf.
 func Problemf(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}

@@ -99,6 +99,7 @@ var refusals = map[string]stopped{
 	"NodesStale":           problem("NodesStale"),
 	"NodesNotJoined":       problem("NodesNotJoined"),
 	"CalicoTooOld":         problem("CalicoTooOld"),
+	"ObjectUnreadable":     problem("ObjectUnreadable"),
 	"DatastoreLocked":      locked("DatastoreLocked"),
 	"DatastoreChanged":     locked("DatastoreChanged"),
 	"CloudUnsupported":     problem("CloudUnsupported"), // as the manager adds it

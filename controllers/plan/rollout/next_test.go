@@ -60,6 +60,17 @@ func TestRefusalsTouchNothing(t *testing.T) {
 			require.Empty(t, s.Actions)
 		})
 	}
+	t.Run("where Calico takes in no BGPPeer, what is written on Nodes is still healed, and the mesh comes back", func(t *testing.T) {
+		for problem, want := range map[string]string{plan.ReasonUnreadable: "HealReflectors", "NodesStale": rollout.UnsupportedCluster} {
+			w, o := migrated(t)
+			o.Problems = []plan.Problem{{Reason: problem, Message: "correct it"}}
+			require.Equal(t, rollout.UnsupportedCluster, w.next(o).Name)
+			o.Nodes[len(o.Nodes)-1].ClusterID = ""
+			require.Equal(t, want, w.next(o).Name)
+			kill(w, &o, 3, time.Hour)
+			require.True(t, w.next(o).Urgent)
+		}
+	})
 	t.Run("a selector of any length keeps no mesh from coming back, and is not shown whole", func(t *testing.T) {
 		w, o := migrated(t)
 		var labels strings.Builder

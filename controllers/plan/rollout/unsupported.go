@@ -34,10 +34,14 @@ func unsupportedCluster(v *view) *Step {
 	return nil
 }
 
-// hold stops while the datastore itself reports a problem.
+// hold stops while the datastore itself reports a problem. Where Calico cannot read an object it takes in no BGPPeer, but it does what is
+// written on Nodes: a role that was lost is put back, as that waits for no BGPPeer. Everything else, also in place, does.
 func hold(v *view) *Step {
 	if len(v.Problems) == 0 {
 		return nil
+	}
+	if s := healRoles(v); s != nil && v.Problems[0].Reason == plan.ReasonUnreadable {
+		return s
 	}
 	return unsupported(v.Problems[0])
 }
