@@ -20,6 +20,8 @@ type arrangement struct {
 	is *simulate.Configuration
 	// now is what comes of that with every node up, then what will once everything is as planned; see goal.
 	now, then *simulate.Network
+	// edited: a BGPPeer is gone or not as planned, or the label of a rack is not there.
+	edited bool
 	// owners of address blocks, by prefix.
 	owners map[netip.Prefix]string
 }
@@ -64,6 +66,7 @@ func (v *view) arrange() {
 		v.total = len(layout.Slots)
 	}
 	v.peers = v.scoped(layout)
+	a.edited = len(layout.Racks) > 0 || slices.ContainsFunc(v.peers, func(p plan.Peer) bool { have, there := v.peer(p.Name); return !there || !fits(have, p) })
 	a.is = v.configuration(v.Nodes, v.Peers)
 	a.now = a.is.Network(everyNode)
 	for _, n := range v.clients {
@@ -87,15 +90,13 @@ func (v *view) configuration(nodes []plan.Node, peers []plan.Peer) *simulate.Con
 	return simulate.NewConfiguration(v.d.RoleLabel, nodes, bgp, peers)
 }
 
-// assigned are all nodes as they are once each is in place: one without a slot has no role.
+// assigned are all nodes as they are once each is in place, clients in their racks: one without a slot has no role.
 func (v *view) assigned() []plan.Node {
-	out := slices.Clone(v.Nodes)
+	out := v.arrangement.Written(v.Nodes, v.d.RoleLabel)
 	for i, n := range out {
-		s, ok := v.arrangement.slots[n.Name]
-		if !ok && !n.HoldsRole() {
-			continue
+		if _, ok := v.arrangement.slots[n.Name]; !ok && n.HoldsRole() {
+			out[i] = withSlot(n, "", "")
 		}
-		out[i] = withSlot(n, s.Name, s.ClusterID)
 	}
 	return out
 }

@@ -158,8 +158,7 @@ func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
 	switch {
 	case !v.arranged():
 		peers = slices.Concat(peers, v.members(filter(others(v.current, n), usable)))
-	case v.complete() && slices.ContainsFunc(v.peers, func(p plan.Peer) bool { _, there := v.peer(p.Name); return !there }):
-		// What a BGPPeer gave that is gone is missed, not given up.
+	case v.complete() && v.arrangement.edited: // what was there before is missed, not given up
 		class := v.goal().ClassOf(n.Name)
 		peers = filter(v.dependantsOf(""), func(m *member) bool {
 			return m.Name != n.Name && (slices.Contains(peers, m) || v.goal().Linked(class, v.goal().ClassOf(m.Name)))

@@ -462,26 +462,38 @@ func TestASubstituteHasTheClusterIDOfItsSlot(t *testing.T) {
 	}
 }
 
-// The BGPPeer of a rack is deleted, and a refusal keeps it away: the sessions that its reflectors had are still expected.
-func TestWhatADeletedBGPPeerGaveIsMissed(t *testing.T) {
+// The BGPPeer of a rack is deleted or edited, and a refusal keeps it so: the sessions that its reflectors had are still expected.
+func TestWhatABGPPeerGaveIsMissed(t *testing.T) {
 	t.Parallel()
-	for kind, name := range map[v1alpha1.TopologyType]string{
+	names := map[v1alpha1.TopologyType]string{
 		v1alpha1.TopologyHierarchy: topology.PeerRack + ".zone-1", v1alpha1.TopologyMultiCluster: topology.PeerMulti + ".zone-1",
 		v1alpha1.TopologyQuorum: topology.PeerQuorum, v1alpha1.TopologySingle: topology.PeerClients,
+	}
+	for what, edit := range map[string]func(*world, string){
+		"deleted":   func(w *world, name string) { delete(w.peers, name) },
+		"no client": func(w *world, name string) { p := w.peers[name]; p.NodeSelector = "has(nobody)"; w.peers[name] = p },
+		"one client": func(w *world, name string) {
+			p := w.peers[name]
+			p.NodeSelector, p.Node = "", w.clients()[0].Name
+			w.peers[name] = p
+		},
+		"no reflectors": func(w *world, name string) { p := w.peers[name]; p.PeerSelector = "has(nobody)"; w.peers[name] = p },
 	} {
-		w := arrangedAs(t, newWorld(5, 12, 3), kind, 2, 3)
-		before := w.next(w.observe())
-		require.Contains(t, w.peers, name)
-		delete(w.peers, name)
-		w.refuse()
-		w.changed()
-		w.runUnchecked(60)
-		lacking := 0
-		for i, r := range w.next(w.observe()).Reflectors {
-			require.Equal(t, before.Reflectors[i].Expected, r.Expected, "%s: %s", kind, r.Node)
-			lacking += r.Lacking
+		for kind, name := range names {
+			w := arrangedAs(t, newWorld(5, 12, 3), kind, 2, 3)
+			before := w.next(w.observe())
+			require.Contains(t, w.peers, name)
+			edit(w, name)
+			w.refuse()
+			w.changed()
+			w.runUnchecked(60)
+			lacking := 0
+			for i, r := range w.next(w.observe()).Reflectors {
+				require.Equal(t, before.Reflectors[i].Expected, r.Expected, "%s, %s: %s", what, kind, r.Node)
+				lacking += r.Lacking
+			}
+			require.Positive(t, lacking, kind)
 		}
-		require.Positive(t, lacking, kind)
 	}
 }
 
