@@ -137,6 +137,9 @@ func decode(group schema.GroupVersion, raw *unstructured.Unstructured, into reso
 	if err = fromStored(group, into); err != nil {
 		return err
 	}
+	if kind.Kind == apiv3.KindBGPConfiguration && len(into.GetManagedFields()) == 0 {
+		into.SetManagedFields(raw.GetManagedFields())
+	}
 	annotations := into.GetAnnotations()
 	delete(annotations, unreadAnnotation)
 	if len(unread) > 0 {
@@ -310,7 +313,9 @@ var blanks = map[string]func() resource{
 // pairOf is an object as the syncer passes it on. Calico leaves out one whose metadata annotation cannot be read; here it is noted.
 func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
 	raw := object.(*unstructured.Unstructured) //nolint:forcetypeassert // what is listed and watched is one
-	raw.SetManagedFields(nil)                  // the largest part of a small object, and nothing reads it
+	if kind != apiv3.KindBGPConfiguration {
+		raw.SetManagedFields(nil) // the largest part of a small object, and nothing reads it
+	}
 	var o client.Object = raw
 	if blank, ok := blanks[kind]; ok {
 		known := blank()

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
@@ -79,7 +80,7 @@ func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 	services, _ := servicesOf(o.Spec) // they only count as prefixes here
 	out := plan.BGPConfig{
 		Exists: true, Mesh: meshIn(o.Spec).plan(), ASN: uint32(ptr.Deref(o.Spec.ASNumber, defaultASN)), Services: services,
-		Restored: timeOf(o.Annotations[restoredAnnotation]),
+		Restored: timeOf(o.Annotations[restoredAnnotation]), Keeper: keeperOf(o), Writer: writerOf(o),
 	}
 	before, unread := s.saved(o)
 	if before != nil {
@@ -87,6 +88,47 @@ func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 		out.Saved, out.SavedAbsent, out.SavedUnread = &mesh, before.Absent, unread
 	}
 	return out
+}
+
+// keepers are tools that bring an object back to what is described elsewhere, by parts of the names that they leave on it.
+var keepers = [][2]string{
+	{"argocd", "Argo CD"}, {"fluxcd.io", "Flux"}, {"kustomize-controller", "Flux"}, {"helm", "Helm"}, {"cattle.io", "Rancher"}, {"addonmanager", "the addon manager"},
+	{"configsync", "Config Sync"}, {"configmanagement", "Config Sync"}, {"kapp.k14s.io", "kapp"}, {"crossplane", "Crossplane"}, {"terraform", "Terraform"},
+	{"pulumi", "Pulumi"}, {"app.kubernetes.io/instance", "Argo CD or Helm"},
+}
+
+// keeperOf names the first of them with what shows it.
+func keeperOf(o *apiv3.BGPConfiguration) string {
+	var marks []string
+	for key := range o.Annotations {
+		marks = append(marks, "annotation "+key)
+	}
+	for key, value := range o.Labels {
+		marks = append(marks, "label "+key+"="+value)
+	}
+	for _, f := range o.ManagedFields {
+		marks = append(marks, "field manager "+f.Manager)
+	}
+	slices.Sort(marks)
+	for _, k := range keepers {
+		for _, mark := range marks {
+			if strings.Contains(strings.ToLower(mark), k[0]) {
+				return fmt.Sprintf("%s: %s", k[1], plan.Plain(mark, longestID))
+			}
+		}
+	}
+	return ""
+}
+
+// writerOf is the field manager that has written nodeToNodeMeshEnabled last.
+func writerOf(o *apiv3.BGPConfiguration) string {
+	last, name := time.Time{}, ""
+	for _, f := range o.ManagedFields {
+		if f.FieldsV1 != nil && f.Time != nil && !f.Time.Time.Before(last) && strings.Contains(string(f.FieldsV1.Raw), `"f:nodeToNodeMeshEnabled"`) {
+			last, name = f.Time.Time, "field manager "+plan.Plain(f.Manager, longestID)
+		}
+	}
+	return name
 }
 
 // ownRange reads a range of this cluster as Calico does, which takes IPv4 in the form of IPv6 for IPv4.

@@ -41,6 +41,7 @@ func TestAMeshWithAPasswordGoesOffAndComesBackAsItWas(t *testing.T) {
 	original := b.giveConfig(withPassword)
 	b.run()
 	seen := b.observe().BGP
+	seen.Writer = "" // it is this test, where the API says it
 	require.Equal(t, plan.BGPConfig{
 		Exists: true, ASN: 64999, Mesh: plan.Mesh{
 			Enabled: ptr.To(true), Password: &plan.SecretRef{Name: "bgp", Key: "password"}, MaxRestartTime: ptr.To(200 * time.Second),
@@ -422,4 +423,41 @@ func TestAConfigurationWithoutASpecIsGivenOneAndKeepsItsMetadata(t *testing.T) {
 	b.apply(plan.ForgetMesh{}, true)
 	require.Equal(t, map[string]string{"note": "bare"}, b.config().Annotations)
 	require.Nil(t, b.config().Spec.NodeToNodeMeshEnabled)
+}
+
+// Who brings a BGPConfiguration back to what it is elsewhere shows in its metadata.
+func TestWhoKeepsTheBGPConfiguration(t *testing.T) {
+	at := func(manager, fields string, minute int64) metav1.ManagedFieldsEntry {
+		when := metav1.NewTime(time.Unix(60*minute, 0))
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &when, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	const mesh, other = `{"f:spec":{"f:nodeToNodeMeshEnabled":{}}}`, `{"f:spec":{"f:asNumber":{}}}`
+	for name, tc := range map[string]struct {
+		labels, annotations map[string]string
+		managers            []metav1.ManagedFieldsEntry
+		keeper, writer      string
+	}{
+		"nobody":          {labels: map[string]string{"a": "b"}, annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+		"Argo CD":         {annotations: map[string]string{"argocd.argoproj.io/tracking-id": "x"}, keeper: "Argo CD: annotation argocd.argoproj.io/tracking-id"},
+		"Flux":            {labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "x"}, keeper: "Flux: label kustomize.toolkit.fluxcd.io/name=x"},
+		"Helm":            {labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, keeper: "Helm: label app.kubernetes.io/managed-by=Helm"},
+		"a field manager": {managers: []metav1.ManagedFieldsEntry{at("argocd-controller", other, 1)}, keeper: "Argo CD: field manager argocd-controller"},
+		"the last to write": {
+			managers: []metav1.ManagedFieldsEntry{at("theirs", mesh, 3), at("manager", mesh, 2), at("late", other, 4)}, writer: "field manager theirs",
+		},
+	} {
+		o := apiv3.NewBGPConfiguration()
+		o.Labels, o.Annotations, o.ManagedFields = tc.labels, tc.annotations, tc.managers
+		require.Equal(t, tc.keeper, keeperOf(o), name)
+		require.Equal(t, tc.writer, writerOf(o), name)
+	}
+	b := newBench(t)
+	b.giveConfig(func(o *apiv3.BGPConfiguration) { o.Labels = map[string]string{"argocd.argoproj.io/instance": "calico"} })
+	c := b.run().observe()
+	require.Equal(t, "Argo CD: label argocd.argoproj.io/instance=calico", c.BGP.Keeper)
+	if inEtcd {
+		return
+	}
+	b.patch(b.custom(apiv3.KindBGPConfiguration, defaultConfig), `{"spec":{"nodeToNodeMeshEnabled":true}}`)
+	b.await("who has written the field", func(c plan.Cluster) bool { return strings.HasPrefix(c.BGP.Writer, "field manager ") })
 }

@@ -242,6 +242,9 @@ type BGPConfig struct {
 	Saved       *Mesh
 	SavedAbsent bool
 	SavedUnread string
+	// Keeper is the tool that the object is described to elsewhere, as Argo CD, and would be brought back by, as far as its metadata show; Writer
+	// who has written nodeToNodeMeshEnabled last.
+	Keeper, Writer string
 	// Restored is when we switched the mesh on again, zero while we have not.
 	Restored time.Time
 }

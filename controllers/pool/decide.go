@@ -66,6 +66,9 @@ func (r *Reconciler) compute(s *Scope) {
 		s.Cluster.Problems = append(slices.Clone(s.Cluster.Problems), *cloudProblem(err))
 	}
 	r.known.MeshSince = sinceWhen(r.known.MeshSince, s.Cluster.BGP.MeshOn(), s.now)
+	if r.known.Reversed = r.reversals.Seen(s.Cluster, s.now); s.object.Spec.Mode != v1alpha1.ModeRouteReflector { // a person has seen to it
+		r.reversals, r.known.Reversed = rollout.Reversals{}, nil
+	}
 	observed := r.known
 	observed.Cluster, observed.Evictable = s.Cluster, s.evictable
 	observed.Pool = poolOf(r.poolClient.usable(), s.Cluster.Nodes, taint, s.object.Spec.Provider.IKS.UpdateWorkers == v1alpha1.UpdateRolling)

@@ -37,6 +37,7 @@ const (
 	ReasonObservationFailed     = "ObservationFailed"
 	ReasonWriteRefused          = "WriteRefused"
 	ReasonBGPUnknown            = "BGPUnknown"
+	ReasonMeshReversed          = "MeshReversed"
 )
 
 // cloudProblem turns an error of the provider into a reason and the cloud's own words.
@@ -113,6 +114,10 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 	}
 	if s.Step.Problem != nil || s.paused() || len(waiting) == 0 {
 		return nil
+	}
+	if s.Step.Awaits == rollout.AwaitsOwner {
+		return plan.Problemf(ReasonMeshReversed, "%s: let what describes the BGPConfiguration have nodeToNodeMeshEnabled: false without nodeMeshPassword, or ignore both and its "+
+			"annotations rrpool.io/*; to try at once, set spec.mode to Paused and back", s.Step.Reason)
 	}
 	step, limit := s.Step.Name, s.Step.Timeout
 	if limit == 0 || s.now.Sub(s.since.Time) <= limit {

@@ -138,6 +138,35 @@ func TestAWaitThatLastsTooLongIsSaid(t *testing.T) {
 	}
 }
 
+// A mesh that others switch on again and again is remembered, and that is said; a person ends it with a pause.
+func TestAMeshThatOthersKeepOnIsSaid(t *testing.T) {
+	e := newEnvironment(t)
+	reversed := 0
+	e.script = func(o rollout.Observed, _ rollout.Desired) rollout.Step {
+		if reversed = len(o.Reversed); reversed < 3 {
+			return steady
+		}
+		return rollout.Step{Name: rollout.AwaitMeshOwner, Awaits: rollout.AwaitsOwner, WaitingFor: []string{"a field"}, Reason: "3 times (field manager x)"}
+	}
+	e.calico.cluster.BGP.Saved = &plan.Mesh{}
+	for i := range 3 {
+		require.Equal(t, i, reversed)
+		for _, on := range []bool{false, true} {
+			e.calico.cluster.BGP.Mesh.Enabled = ptr.To(on)
+			e.clock = e.clock.Add(time.Minute)
+			require.NoError(t, e.reconcile())
+		}
+	}
+	e.expect("Degraded True MeshReversed")
+	require.Contains(t, e.condition(v1alpha1.ConditionDegraded).Message, "(field manager x): let what describes the BGPConfiguration")
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModePaused })
+	require.NoError(t, e.reconcile())
+	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Mode = v1alpha1.ModeRouteReflector })
+	require.NoError(t, e.reconcile())
+	require.Zero(t, reversed)
+	e.expect("Degraded False AsExpected")
+}
+
 func TestAWaitOutlivesTheManager(t *testing.T) {
 	e := newEnvironment(t)
 	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a"}, Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout})

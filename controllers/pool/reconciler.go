@@ -88,8 +88,10 @@ type Reconciler struct {
 	// known has what an observation does not show: Proven and the times, see rollout.Observed.
 	known rollout.Observed
 	// times corrects what is later than now; origin is where Elapsed began, by our clock at the last look.
-	times  rollout.Times
-	origin time.Time
+	times rollout.Times
+	// reversals are of the mesh, by others.
+	reversals rollout.Reversals
+	origin    time.Time
 	// drained is the last attempt to empty a node, countAgain when pods may be counted again after that has failed.
 	drained    drainAttempt
 	countAgain time.Time

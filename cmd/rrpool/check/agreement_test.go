@@ -139,7 +139,7 @@ var refusals = map[string]stopped{
 // reports are reasons for which nothing is refused: they say what goes on, or did not.
 var reports = []string{
 	pool.ReasonSessionTimeout, pool.ReasonDrainBlocked, pool.ReasonWorkersLate, pool.ReasonStepFailed,
-	pool.ReasonCalicoNodeNotRunning, pool.ReasonNodesUnserved, pool.ReasonObservationFailed, pool.ReasonBGPUnknown,
+	pool.ReasonCalicoNodeNotRunning, pool.ReasonNodesUnserved, pool.ReasonObservationFailed, pool.ReasonBGPUnknown, pool.ReasonMeshReversed,
 }
 
 // check, plan and the manager say the same of every cluster in which the manager does nothing. What this user cannot see

@@ -141,6 +141,9 @@ func calicoNode(f facts) *Result {
 func mesh(f facts) *Result {
 	bgp := f.snapshot.Cluster.BGP
 	switch {
+	case bgp.Keeper != "" && (bgp.MeshOn() || rollout.Relied(f.snapshot.Cluster)):
+		return warn("BGPConfiguration default is described elsewhere (%s), which may undo what rrpool writes there: the mesh is on again then", bgp.Keeper).
+			reason("MeshReversed").do("let that leave nodeToNodeMeshEnabled, nodeMeshPassword and the annotations rrpool.io/* alone")
 	case bgp.MeshOn():
 		return fine("the node-to-node mesh is on")
 	case bgp.Saved != nil || bgp.SavedAbsent:

@@ -243,6 +243,11 @@ func TestCalico(t *testing.T) {
 		"the mesh is off in etcd": {id: "mesh", edit: func(f *facts) {
 			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.CalicoAPI = new(bool), "etcdv3"
 		}, want: Error, says: "calicoctl patch"},
+		"the mesh is described elsewhere": {id: "mesh", edit: func(f *facts) { f.snapshot.Cluster.BGP.Keeper = "Argo CD: label x" }, want: Warning, says: "(Argo CD: label x)", page: "runbook/conditions.md#meshreversed"},
+		"and it is off, by rrpool":        {id: "mesh", edit: func(f *facts) { onOurs(f); f.snapshot.Cluster.BGP.Keeper = "Flux: label x" }, want: Warning, says: "may undo"},
+		"and it is off, by others": {id: "mesh", edit: func(f *facts) {
+			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.Keeper = new(bool), "Flux: label x"
+		}, want: Error, says: "not by rrpool"},
 		"nodes that cannot be joined":    {id: "decision", edit: problem("NodesNotJoined"), want: Error, page: "runbook/conditions.md#nodesnotjoined"},
 		"a datastore that objects prove": {id: "datastore", edit: func(f *facts) { f.calicoNode.found = false }, want: OK, says: "Kubernetes datastore"},
 		"a Calico of no known version":   {id: "datastore", edit: func(f *facts) { f.information.value.Spec.CalicoVersion = "" }, want: Note, says: `which Calico it is, is not known: calicoVersion of ClusterInformation default is ""`},

@@ -35,6 +35,9 @@ func (w *world) observe() rollout.Observed {
 	for name, st := range w.reports {
 		o.Statuses[name] = *st
 	}
+	if w.remembers {
+		o.Reversed = w.reversals.Seen(o.Cluster, w.clock())
+	}
 	w.addCrowd(&o)
 	if pool := w.pool; !w.cloudSilent {
 		pool.Workers = slices.Clone(pool.Workers)

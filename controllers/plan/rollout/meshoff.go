@@ -26,6 +26,9 @@ func disableMesh(v *view) *Step {
 	if !v.BGP.MeshOn() {
 		return nil
 	}
+	if s := v.reversed(); s != nil {
+		return s
+	}
 	stays := "the mesh stays on until every node has its routes from every route reflector"
 	g := v.reflectorGate(v.wanted, 0)
 	if len(v.clients) == 0 {

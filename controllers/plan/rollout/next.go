@@ -134,7 +134,7 @@ func (v *view) limit(s *Step) {
 
 // period between a reflector's reports: short while a step waits for them.
 func (v *view) period(step string) time.Duration {
-	big, rest := len(v.clients) >= bigCluster, step == Steady || step == UnsupportedCluster
+	big, rest := len(v.clients) >= bigCluster, step == Steady || step == UnsupportedCluster || step == AwaitMeshOwner
 	switch {
 	case big && rest:
 		return bigRestPeriod

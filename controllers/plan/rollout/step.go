@@ -24,6 +24,8 @@ type Observed struct {
 	// MeshSince is when this process first saw the mesh on without interruption, ShortSince, StraySince and LeavingSince
 	// the same for Step.Short, Step.Stray and Step.Leaving; zero while not. Losing them costs a wait.
 	MeshSince, ShortSince, StraySince, LeavingSince time.Time
+	// Reversed is when others switched the mesh on again, see Reversals.
+	Reversed []time.Time
 	// ClockSet is when this process last found its clock set forth or back, zero for never: how long ago
 	// something earlier happened is unknown then. No time in Cluster is later than now, see Times.
 	ClockSet time.Time
@@ -161,6 +163,8 @@ const (
 	AwaitsWorkers Awaited = "workers"
 	// AwaitsBGP: a sign that calico-node runs BIRD.
 	AwaitsBGP Awaited = "BGP"
+	// AwaitsOwner: whoever writes a field as well to leave it to rrpool.
+	AwaitsOwner Awaited = "owner"
 	// AwaitsPeering: BGPPeers of a ClusterPeering that are to go.
 	AwaitsPeering Awaited = "peering"
 )

@@ -95,6 +95,8 @@ type world struct {
 	ahead     time.Duration // how far the manager's clock is ahead
 	clockSet  time.Time     // when the manager last noticed that its clock was set
 	times     rollout.Times // the manager's memory of times that are later than now
+	reversals rollout.Reversals
+	remembers bool // the manager remembers reversals; many disturbances are no repository
 }
 
 // clock is what the manager takes the time for.

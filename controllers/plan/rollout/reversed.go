@@ -1,0 +1,61 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// A mesh that others switch on again as often as this is left on: what describes the BGPConfiguration elsewhere, as a Git repository, does so
+// for ever. It is switched off again after a pause that doubles with each reversal, in case that has ended. A mesh that stays off for
+// reversalForgotten begins anew.
+const (
+	mostReversals     = 3
+	reversalPause     = time.Hour
+	longestPause      = 16 * time.Hour
+	reversalForgotten = 6 * time.Hour
+)
+
+// AwaitMeshOwner is the step that leaves on a mesh that others keep on.
+const AwaitMeshOwner = "AwaitMeshOwner"
+
+// Reversals remembers when others switched on again what rrpool had switched off. Losing that costs as many reversals again.
+type Reversals struct {
+	offSince time.Time
+	times    []time.Time
+}
+
+// Seen takes in what is observed, and gives the reversals that followed each other.
+func (r *Reversals) Seen(c plan.Cluster, now time.Time) []time.Time {
+	switch on := c.BGP.MeshOn(); {
+	case !on && Relied(c):
+		if r.offSince = cmp.Or(r.offSince, now); now.Sub(r.offSince) >= reversalForgotten {
+			r.times = nil
+		}
+	case on && !r.offSince.IsZero():
+		if r.offSince = (time.Time{}); c.BGP.Restored.IsZero() { // rrpool notes when it does so itself
+			r.times = append(slices.Clip(r.times), now)
+		}
+	}
+	return r.times
+}
+
+// reversed is the step of a mesh that others keep on, nil where it may be switched off.
+func (v *view) reversed() *Step {
+	n := len(v.Reversed)
+	if n < mostReversals {
+		return nil
+	}
+	pause := min(reversalPause<<min(n-mostReversals, 8), longestPause)
+	if v.passed(v.Reversed[n-1], pause) {
+		return nil
+	}
+	by := cmp.Or(v.BGP.Keeper, v.BGP.Writer, "others; the API does not say who")
+	return &Step{
+		Name: AwaitMeshOwner, Awaits: AwaitsOwner, WaitingFor: []string{"nodeToNodeMeshEnabled of BGPConfiguration default to be left to rrpool"},
+		Reason: fmt.Sprintf("the node-to-node mesh was switched on again %d times after rrpool had switched it off (%s): it stays on, and rrpool tries again after %s", n, by, pause),
+	}
+}

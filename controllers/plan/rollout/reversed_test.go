@@ -1,0 +1,67 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
+)
+
+// A Git repository has the mesh on, and brings that back three minutes after each change. The mesh is left on then, for an hour, for two, and so
+// on, and goes off for good once that has ended.
+func TestAMeshThatGitKeepsOnIsLeftOn(t *testing.T) {
+	w, _ := migrated(t)
+	w.remembers = true
+	w.observe()
+	git := func(hours int) (offs int) {
+		was, offSince := w.bgp.MeshOn(), w.now
+		for range hours * 60 {
+			require.Empty(t, w.run(60), w.story())
+			switch on := w.bgp.MeshOn(); {
+			case !on && was:
+				offs, offSince = offs+1, w.now
+			case !on && w.now.Sub(offSince) >= 3*time.Minute:
+				disturbances["mesh switched on"](w, 0)
+			}
+			was = w.bgp.MeshOn()
+		}
+		return offs
+	}
+	require.Equal(t, 2, git(1), "it had been off before")
+	s := w.next(w.observe())
+	require.Equal(t, rollout.AwaitMeshOwner, s.Name)
+	require.Equal(t, rollout.AwaitsOwner, s.Awaits)
+	require.Contains(t, s.Reason, "3 times")
+	require.NotEmpty(t, s.Watch, "the reflectors are looked at")
+	require.Equal(t, 2, git(6), "after an hour, and after two more")
+	require.Empty(t, w.run(4*3600), w.story())
+	require.False(t, w.bgp.MeshOn())
+	require.Equal(t, rollout.Steady, w.next(w.observe()).Name)
+}
+
+func TestWhatCountsAsAReversal(t *testing.T) {
+	saved, now, r := &plan.Mesh{}, time.Unix(1_800_000_000, 0), rollout.Reversals{}
+	see := func(on bool, restored time.Time, after time.Duration) int {
+		now = now.Add(after)
+		return len(r.Seen(plan.Cluster{BGP: plan.BGPConfig{Mesh: plan.Mesh{Enabled: &on}, Saved: saved, Restored: restored}}, now))
+	}
+	require.Zero(t, see(true, time.Time{}, 0), "it was never off")
+	see(false, time.Time{}, time.Minute)
+	require.Zero(t, see(true, now, time.Minute), "rrpool did it")
+	see(false, time.Time{}, time.Minute)
+	require.Equal(t, 1, see(true, time.Time{}, time.Minute))
+	require.Equal(t, 1, see(true, time.Time{}, time.Minute), "once")
+	see(false, time.Time{}, time.Minute)
+	require.Equal(t, 1, see(false, time.Time{}, 5*time.Hour))
+	require.Equal(t, 2, see(true, time.Time{}, time.Minute), "a slow repository")
+	see(false, time.Time{}, time.Minute)
+	require.Zero(t, see(false, time.Time{}, 7*time.Hour), "it has stayed off")
+	saved = nil
+	see(false, time.Time{}, 0)
+	require.Equal(t, 1, see(true, time.Time{}, time.Minute), "the note went with it")
+	see(false, time.Time{}, time.Minute)
+	require.Equal(t, 1, see(true, time.Time{}, time.Minute), "rrpool had not switched it off")
+}
