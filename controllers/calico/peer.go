@@ -25,7 +25,7 @@ func peerOf(o *apiv3.BGPPeer) plan.Peer {
 		Name: o.Name, Peering: peeringOf(o),
 		Node: o.Spec.Node, NodeSelector: o.Spec.NodeSelector,
 		PeerIP: o.Spec.PeerIP, PeerSelector: o.Spec.PeerSelector,
-		ASN: uint32(o.Spec.ASNumber), Password: refOf(o.Spec.Password),
+		ASN: uint32(o.Spec.ASNumber), LocalASN: uint32(ptr.Deref(o.Spec.LocalASNumber, 0)), Password: refOf(o.Spec.Password),
 		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extraOf(o.Spec),
 		Manual:    ptr.Deref(o.Spec.ReversePeering, "") == apiv3.ReversePeeringManual,
 		Workloads: o.Spec.LocalWorkloadSelector != "",
@@ -43,7 +43,7 @@ func peerOf(o *apiv3.BGPPeer) plan.Peer {
 // for none. A field that says what Calico does anyway says nothing.
 func extraOf(spec apiv3.BGPPeerSpec) string {
 	spec.Node, spec.NodeSelector, spec.PeerIP, spec.PeerSelector = "", "", "", ""
-	spec.ASNumber, spec.MaxRestartTime, spec.Filters, spec.KeepOriginalNextHop = 0, nil, nil, false
+	spec.ASNumber, spec.LocalASNumber, spec.MaxRestartTime, spec.Filters, spec.KeepOriginalNextHop = 0, nil, nil, nil, false
 	if refOf(spec.Password) != nil && spec.Password.SecretKeyRef.Optional == nil {
 		spec.Password = nil
 	}
@@ -68,6 +68,9 @@ func peerSpec(p plan.Peer) apiv3.BGPPeerSpec {
 	spec := apiv3.BGPPeerSpec{
 		Node: p.Node, NodeSelector: p.NodeSelector, PeerIP: p.PeerIP, PeerSelector: p.PeerSelector,
 		ASNumber: numorstring.ASNumber(p.ASN), Password: passwordOf(p.Password), Filters: p.Filters, KeepOriginalNextHop: p.KeepNextHop,
+	}
+	if p.LocalASN != 0 {
+		spec.LocalASNumber = ptr.To(numorstring.ASNumber(p.LocalASN))
 	}
 	if p.MaxRestartTime != nil {
 		spec.MaxRestartTime = &metav1.Duration{Duration: *p.MaxRestartTime}

@@ -266,7 +266,9 @@ type Peer struct {
 	PeerIP       string
 	PeerSelector string
 	ASN          uint32
-	Password     *SecretRef
+	// LocalASN is the node's AS number towards this peer (localASNumber), 0 where it is the node's own.
+	LocalASN uint32
+	Password *SecretRef
 	// MaxRestartTime is maxRestartTime, nil when absent.
 	MaxRestartTime *time.Duration
 	// Manual is reversePeering Manual: Calico adds no other side by itself.

@@ -455,11 +455,14 @@ func strayPeers(c plan.Cluster, known map[string]bool) (out []string) {
 	return out
 }
 
-// outside are the BGPPeers of others to routers, those of them that on the mesh no node has, and those by which
-// route reflectors announce what they learn with themselves as the next hop.
-func outside(f facts) (all, only, shared []string) {
+// outside are the BGPPeers of others to routers, those of them that on the mesh no node has, those whose routers are clients of route
+// reflectors, and those by which these announce what they learn with themselves as the next hop.
+func outside(f facts) (all, only, members, shared []string) {
 	c := f.snapshot.Cluster
-	reflectors := labelled(clients(f), true)
+	reflectors, own := labelled(clients(f), true), c.BGP.ASN
+	if len(reflectors) > 0 { // all have the same
+		own = cmp.Or(reflectors[0].ASN, own)
+	}
 	ordinary := labelled(slices.DeleteFunc(clients(f), func(n plan.Node) bool { return n.Pooled && f.iks() }), false)
 	selects := func(p plan.Peer, nodes []plan.Node) bool {
 		return simulate.Selects(p, nodes, f.object.Spec.BGP.NodeLabel)
@@ -469,15 +472,16 @@ func outside(f facts) (all, only, shared []string) {
 			continue
 		}
 		all = append(all, p.Name)
-		keeps := p.ASN == c.BGP.ASN || p.KeepNextHop
 		switch reflects := selects(p, reflectors); {
 		case reflects && !selects(p, ordinary):
 			only = append(only, p.Name)
-		case reflects && !keeps:
+		case reflects && p.ASN == cmp.Or(p.LocalASN, own):
+			members = append(members, p.Name)
+		case reflects && !p.KeepNextHop:
 			shared = append(shared, p.Name)
 		}
 	}
-	return all, only, shared
+	return all, only, members, shared
 }
 
 // labelled gives the nodes the role label, or none of them.
@@ -490,7 +494,7 @@ func labelled(nodes []plan.Node, role bool) []plan.Node {
 
 // routers: what a router outside learns changes where its sessions are with route reflectors.
 func routers(f facts) *Result {
-	all, only, shared := outside(f)
+	all, only, members, shared := outside(f)
 	services, single := f.snapshot.Cluster.BGP.Services, []string{}
 	for _, r := range services {
 		if r.IsSingleIP() {
@@ -503,6 +507,10 @@ func routers(f facts) *Result {
 	case len(single) > 0 && len(shared) > 0:
 		return warn("route reflectors pass on single addresses of serviceLoadBalancerIPs with themselves as the next hop: BGPPeers %s, addresses %s",
 			plan.Few(shared), plan.Few(single)).do("set keepOriginalNextHop: true in the BGPPeers, or the nodeSelector !has(%s)", f.object.Spec.BGP.NodeLabel)
+	case len(members) > 0:
+		return warn("routers with the AS number of the nodes become clients of nodes that become route reflectors: that session restarts once, and they "+
+			"learn the routes to all pods by it: BGPPeers %s", plan.Few(members)).
+			do("nothing, if they may learn these; else give the BGPPeers the nodeSelector !has(%s)", f.object.Spec.BGP.NodeLabel)
 	case len(all) > 0 && len(services) > 0:
 		return fine("routers outside learn services from the nodes that have them: %s", plan.Few(all))
 	}

@@ -418,10 +418,25 @@ func TestRouters(t *testing.T) {
 		"one value of their label": {id: "routers", edit: with(nil, peer(65001, "rrpool.io/route-reflector == 'true'")), want: Warning, says: "learn nothing: tor"},
 		"a single address":         {id: "routers", edit: with([]string{single}, peer(65001, "all()")), want: Warning, says: "with themselves as the next hop"},
 		"and the next hop kept":    {id: "routers", edit: with([]string{single}, keeps), want: OK},
-		"and the router in our AS": {id: "routers", edit: with([]string{single}, peer(64512, "")), want: OK},
-		"and no route reflector":   {id: "routers", edit: with([]string{single}, peer(65001, others)), want: OK},
-		"and one node":             {id: "routers", edit: with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, Node: "10.240.0.2"}), want: OK},
-		"a selector that is no":    {id: "routers", edit: with(nil, peer(65001, "((")), unset: true},
+		"and the router in our AS": {id: "routers", edit: with([]string{single}, peer(64512, "")), want: Warning, says: "become clients"},
+		"a router in the nodes' AS": {id: "routers", edit: func(f *facts) {
+			with([]string{single}, peer(65001, ""))(f)
+			for i := range f.snapshot.Cluster.Nodes {
+				f.snapshot.Cluster.Nodes[i].ASN = 65001
+			}
+		}, want: Warning, says: "become clients"},
+		"a router in the cluster's AS, not the nodes'": {id: "routers", edit: func(f *facts) {
+			with([]string{single}, peer(64512, ""))(f)
+			for i := range f.snapshot.Cluster.Nodes {
+				f.snapshot.Cluster.Nodes[i].ASN = 65001
+			}
+		}, want: Warning, says: "with themselves as the next hop"},
+		"a router in the AS that nodes have for it":  {id: "routers", edit: with(nil, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, LocalASN: 65001}), want: Warning, says: "become clients"},
+		"a router in the nodes' AS, not that for it": {id: "routers", edit: with(nil, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, LocalASN: 65001}), unset: true},
+		"one in the AS, and no route reflector":      {id: "routers", edit: with(nil, peer(64512, others)), unset: true},
+		"and no route reflector":                     {id: "routers", edit: with([]string{single}, peer(65001, others)), want: OK},
+		"and one node":                               {id: "routers", edit: with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, Node: "10.240.0.2"}), want: Warning, says: "that session restarts once"},
+		"a selector that is no":                      {id: "routers", edit: with(nil, peer(65001, "((")), unset: true},
 		"a reflector by its name": {id: "routers", edit: func(f *facts) {
 			with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, Node: f.snapshot.Cluster.Nodes[0].Name})(f)
 			n := &f.snapshot.Cluster.Nodes[0]
