@@ -110,12 +110,15 @@ func backendOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// felixVariables are those of calico-node that come before what FelixConfigurations say of routes. Felix reads their names in any case.
-var felixVariables = []string{programsVariable, wireguardVariable, wireguardVariable + "V6"}
+// felixVariables are those of calico-node that come before what FelixConfigurations say of routes, of which Felix reads the names in any case,
+// and podCIDRVariable.
+var felixVariables = []string{programsVariable, wireguardVariable, wireguardVariable + "V6", podCIDRVariable}
 
 const (
 	programsVariable  = "FELIX_PROGRAMCLUSTERROUTES"
 	wireguardVariable = "FELIX_WIREGUARDENABLED"
+	// podCIDRVariable: the IPAM is host-local, and nodes announce their podCIDRs, no BlockAffinities.
+	podCIDRVariable = "USE_POD_CIDR"
 )
 
 // felixOf gives those that are set in a pod, of several the last. Of ConfigMaps as a whole, Calico's own has the apiserver's address only.
@@ -124,13 +127,14 @@ func felixOf(pod *corev1.Pod) map[string]string {
 	const elsewhere = "what sets it is not read by rrpool"
 	out := map[string]string{}
 	for _, container := range pod.Spec.Containers {
-		unread := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
+		file := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
 			return strings.HasPrefix("/etc/calico/felix.cfg/", path.Clean("/"+m.MountPath)+"/")
-		}) || slices.ContainsFunc(container.EnvFrom, func(from corev1.EnvFromSource) bool {
+		})
+		unread := slices.ContainsFunc(container.EnvFrom, func(from corev1.EnvFromSource) bool {
 			return from.ConfigMapRef == nil || from.ConfigMapRef.Name != "kubernetes-services-endpoint"
 		})
 		for _, name := range felixVariables {
-			if unread {
+			if unread || file && name != podCIDRVariable {
 				out[name] = elsewhere
 			}
 		}

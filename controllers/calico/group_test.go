@@ -415,3 +415,27 @@ func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 		})
 	}
 }
+
+// Under the IPAM host-local nodes announce their own ranges. Where it is not known whether it is that, BlockAffinities show that it is not.
+func TestPodCIDRsAreBlocksUnderHostLocal(t *testing.T) {
+	own, given := []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/26")}
+	for name, tc := range map[string]struct {
+		variable   string
+		affinities bool
+		want       []netip.Prefix
+		unknown    string
+	}{
+		"not set":                      {"", false, given, ""},
+		"off":                          {"false", false, given, ""},
+		"on":                           {"true", false, own, ""},
+		"on, and affinities are left":  {"1", true, own, ""},
+		"not read, and there are some": {"it is not the same in all pods", true, given, ""},
+		"not read, and there are none": {"it is not the same in all pods", false, given, "USE_POD_CIDR of calico-node's pods cannot be read, and there are no BlockAffinities: it is not the same in all pods"},
+	} {
+		nodes := []plan.Node{{Name: "n", Blocks: given, PodCIDRs: own}}
+		require.Equal(t, tc.unknown, addPodCIDRs(nodes, tc.variable, tc.affinities), name)
+		require.Equal(t, tc.want, nodes[0].Blocks, name)
+	}
+	n := nodeOf(&corev1.Node{Spec: corev1.NodeSpec{PodCIDRs: []string{"10.244.1.0/24", "fd00:1::/64", "x"}}}, scope)
+	require.Equal(t, []netip.Prefix{own[0], netip.MustParsePrefix("fd00:1::/64")}, n.PodCIDRs)
+}

@@ -71,6 +71,11 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 		ReadyChanged: n.CreationTimestamp.Time, // without a Ready condition it is unknown since then, not dead
 	}
 	out.CordonedByUs = out.CordonMark && out.Cordoned
+	for _, text := range n.Spec.PodCIDRs {
+		if cidr, err := netip.ParsePrefix(text); err == nil {
+			out.PodCIDRs = append(out.PodCIDRs, cidr.Masked())
+		}
+	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Ready, out.ReadyChanged = c.Status == corev1.ConditionTrue, cmp.Or(c.LastTransitionTime.Time, out.Created)

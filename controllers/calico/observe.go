@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
@@ -49,6 +50,8 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	a.addCalicoNodes(nodes, stale != nil)
 	withoutBIRD, unknown := a.pods.backends(ctx, a.cfg.Log)
 	felix := a.pods.felix()
+	podCIDRs := felix[podCIDRVariable]
+	delete(felix, podCIDRVariable)
 	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}, CalicoAPI: a.calicoAPI()}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
@@ -64,6 +67,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
 	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
 	addBlocks(out.Nodes, a.store.blocks, j)
+	out.Routes.Unknown = cmp.Or(out.Routes.Unknown, addPodCIDRs(out.Nodes, podCIDRs, len(a.store.blocks) > 0))
 	out.Routes.Pools = relevantTo(out.Nodes, out.Routes.Pools)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses, j)
 	withoutBIRD, out.BGPUnknown = a.store.installed(withoutBIRD, unknown, out.Statuses)
@@ -181,6 +185,21 @@ func addBlocks(nodes []plan.Node, blocks map[string]block, j *join) {
 		nodes[i].Blocks = of[nodes[i].Name]
 		slices.SortFunc(nodes[i].Blocks, netip.Prefix.Compare)
 	}
+}
+
+// addPodCIDRs puts the nodes' own ranges in the place of blocks where the variable says so. Where it cannot be read, BlockAffinities show that it
+// does not; without any, what is announced is not known.
+func addPodCIDRs(nodes []plan.Node, variable string, affinities bool) (unknown string) {
+	use, err := strconv.ParseBool(cmp.Or(variable, "false"))
+	if err != nil && !affinities {
+		return fmt.Sprintf("%s of calico-node's pods cannot be read, and there are no BlockAffinities: %s", podCIDRVariable, plan.Plain(variable, longestID))
+	}
+	for i := range nodes {
+		if use {
+			nodes[i].Blocks = nodes[i].PodCIDRs
+		}
+	}
+	return ""
 }
 
 // statusesOf gives the reports that we asked for, by node.

@@ -141,8 +141,8 @@ type Node struct {
 	// Marked: the node carries our mark, so label and cluster ID are ours; RoleSince is when we gave it the role.
 	Marked    bool
 	RoleSince time.Time
-	// Blocks are the address blocks the node announces.
-	Blocks []netip.Prefix
+	// Blocks are the address blocks the node announces: those that Calico's IPAM has given it, or its PodCIDRs.
+	Blocks, PodCIDRs []netip.Prefix
 	// CalicoNode is what the node's calico-node pods show.
 	CalicoNode CalicoNode
 }

@@ -128,6 +128,7 @@ func relevantFields(node *corev1.Node) *corev1.Node {
 	out.Spec.ProviderID = node.Spec.ProviderID
 	out.Spec.Unschedulable = node.Spec.Unschedulable
 	out.Spec.Taints = node.Spec.Taints
+	out.Spec.PodCIDRs = node.Spec.PodCIDRs
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			out.Status.Conditions = []corev1.NodeCondition{{

@@ -93,7 +93,9 @@ type group struct {
 	Annotations map[string]string `json:"annotations"`
 	Taints      []corev1.Taint    `json:"taints"`
 	ProviderID  string            `json:"providerID"`
-	NotReady    bool              `json:"notReady"`
+	// PodCIDR of the first, a /24, of which the next have the next; none by default.
+	PodCIDR  string `json:"podCIDR"`
+	NotReady bool   `json:"notReady"`
 	// WithoutPod: calico-node is not there.
 	WithoutPod bool `json:"withoutPod"`
 }
@@ -220,6 +222,13 @@ func (g group) nodes(t *testing.T, i int) (out []*corev1.Node) {
 			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
 		}
 		n.Spec.Taints, n.Spec.ProviderID = g.Taints, g.ProviderID
+		if g.PodCIDR != "" {
+			first := netip.MustParsePrefix(g.PodCIDR)
+			of := first.Addr().As4()
+			of[2] += byte(j) //nolint:gosec // G115: a handful
+			n.Spec.PodCIDR = netip.PrefixFrom(netip.AddrFrom4(of), first.Bits()).String()
+			n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}
+		}
 		ready := corev1.ConditionTrue
 		if g.NotReady {
 			ready = corev1.ConditionFalse
