@@ -497,6 +497,26 @@ func TestWhatABGPPeerGaveIsMissed(t *testing.T) {
 	}
 }
 
+// The labels by which clients belong to racks of ours are taken away, and a refusal keeps it so.
+func TestWhatARacksLabelGaveIsMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(3, 12, 1)
+	require.Empty(t, w.wantLimited(v1alpha1.TopologyHierarchy, 2, 3, 5))
+	before := w.next(atRest(t, w).observe())
+	for _, m := range w.sorted() {
+		m.Rack = "" // all are of the one that is not full then
+	}
+	w.refuse()
+	w.changed()
+	w.runUnchecked(60)
+	lacking := 0
+	for i, r := range w.next(w.observe()).Reflectors {
+		require.GreaterOrEqual(t, r.Expected, before.Reflectors[i].Expected, r.Node)
+		lacking += r.Lacking
+	}
+	require.Positive(t, lacking)
+}
+
 // While BGPPeers wait for a mesh that lacks a session, the worker of a reflector that is dead is replaced.
 func TestADeadReflectorIsReplacedWhileBGPPeersWaitForTheMesh(t *testing.T) {
 	t.Parallel()
