@@ -125,8 +125,12 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 	}
 	switch s.Step.Awaits {
 	case rollout.AwaitsSessions:
-		return plan.Problemf(ReasonSessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s); "+
-			"nothing is removed meanwhile", step, limit, few(waiting), lookAtCalicoNode)
+		rights := ""
+		if slices.ContainsFunc(waiting, func(what string) bool { return strings.HasPrefix(what, "a status report from ") }) {
+			rights = ", and whether its service account may get, list, watch and update caliconodestatuses"
+		}
+		return plan.Problemf(ReasonSessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s)%s; "+
+			"nothing is removed meanwhile", step, limit, few(waiting), lookAtCalicoNode, rights)
 	case rollout.AwaitsBGP:
 		return plan.Problemf(ReasonBGPUnknown, "whether calico-node runs BIRD is not known: %s; and for more than %s none of these has come: %s; nothing is changed or "+
 			"ordered: let BIRD run (CALICO_NETWORKING_BACKEND=bird), or delete this object where something else carries the routes", s.Cluster.BGPUnknown, limit, few(waiting))

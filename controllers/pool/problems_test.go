@@ -167,6 +167,18 @@ func TestAMeshThatOthersKeepOnIsSaid(t *testing.T) {
 	e.expect("Degraded False AsExpected")
 }
 
+// Reports that do not come may be for want of a right.
+func TestReportsThatDoNotComeNameTheRights(t *testing.T) {
+	for what, says := range map[string]bool{"a status report from 10.0.1.1": true, "10.0.1.1 ↔ 10.0.0.7 to be Established": false} {
+		e := newEnvironment(t)
+		e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{what}, Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout})
+		require.NoError(t, e.reconcile())
+		e.clock = e.clock.Add(sessionTimeout + time.Second)
+		require.NoError(t, e.reconcile())
+		require.Equal(t, says, strings.Contains(e.condition(v1alpha1.ConditionDegraded).Message, "update caliconodestatuses"))
+	}
+}
+
 func TestAWaitOutlivesTheManager(t *testing.T) {
 	e := newEnvironment(t)
 	e.script = always(rollout.Step{Name: "AwaitSessions", WaitingFor: []string{"a"}, Awaits: rollout.AwaitsSessions, Timeout: sessionTimeout})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
@@ -133,6 +135,17 @@ func Rights(files ...string) (out []client.Object, err error) {
 		}
 	}
 	return out, nil
+}
+
+// Reporters let service accounts report BGP sessions, as calico-node's ClusterRole does.
+func Reporters() []client.Object {
+	name, role := metav1.ObjectMeta{Name: "calico-node"}, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "calico-node"}
+	return []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"crd.projectcalico.org", "projectcalico.org"}, Resources: []string{"caliconodestatuses"}, Verbs: []string{"get", "list", "watch", "update"},
+		}}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: name, RoleRef: role, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts"}}},
+	}
 }
 
 // InstallCRDs creates or updates every CustomResourceDefinition in the folders and waits until they are served. Other YAML

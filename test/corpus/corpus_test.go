@@ -95,7 +95,7 @@ func newWorld(t *testing.T) *world {
 	w.namespace(snapshot.DefaultNamespace)
 	rights, err := controlplane.Rights("service_account.yaml", "role.yaml", "bindings.yaml")
 	require.NoError(t, err)
-	for _, o := range rights {
+	for _, o := range append(rights, controlplane.Reporters()...) {
 		w.create(o)
 	}
 	return w

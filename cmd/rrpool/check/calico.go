@@ -15,6 +15,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -261,7 +262,17 @@ func nodeStatus(f facts) *Result {
 			}
 		}
 	}
-	if r.Status != OK || len(why) == 0 {
+	switch {
+	case r.Status != OK:
+		return r
+	case f.object.Spec.Rollout.Gate == v1alpha1.GateTimer:
+	case len(f.reporter.lacking) > 0:
+		return fail("calico-node may not report its sessions: its service account lacks %s", strings.Join(named(f.reporter.lacking), ", ")).
+			do("give its ClusterRole these rights: without reports every step waits for ever").reason("SessionTimeout")
+	case f.reporter.hidden != "":
+		return unseen("whether calico-node may report its sessions", f.reporter.hidden)
+	}
+	if len(why) == 0 {
 		return r
 	}
 	return warn("sessions can be observed, and routes perhaps not: Calico's reporter fails where it does not know the protocol of a route").also(why...).

@@ -308,9 +308,17 @@ func TestCalico(t *testing.T) {
 			onOurs(f)
 			ownAddress(f)
 		}, want: OK, says: "left alone: tor"},
-		"no BGP":                             {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "runbook/conditions.md#bgpdisabled"},
-		"a node without BGP":                 {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
-		"no nodes":                           {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nil }, want: Error, says: "no nodes"},
+		"no BGP":             {id: "bgp", edit: problem("BGPDisabled"), want: Error, page: "runbook/conditions.md#bgpdisabled"},
+		"a node without BGP": {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes[2].Addresses = nil }, want: Warning, says: "10.240.0.3"},
+		"no nodes":           {id: "bgp", edit: func(f *facts) { f.snapshot.Cluster.Nodes = nil }, want: Error, says: "no nodes"},
+		"calico-node may not report": {id: "node-status", edit: func(f *facts) {
+			f.reporter.lacking = []rbac.Right{{Verb: "update", Group: "crd.projectcalico.org", Resource: "caliconodestatuses"}}
+		}, want: Error, says: "lacks update caliconodestatuses.crd.projectcalico.org"},
+		"and need not": {id: "node-status", edit: func(f *facts) {
+			f.reporter.lacking = []rbac.Right{{Verb: "update", Resource: "caliconodestatuses"}}
+			f.object.Spec.Rollout.Gate = v1alpha1.GateTimer
+		}, want: OK},
+		"whether it may is not known":        {id: "node-status", edit: func(f *facts) { f.reporter.hidden = "no" }, want: Warning, says: "could not be checked"},
 		"no reports":                         {id: "node-status", edit: problem("NodeStatusCRDMissing"), want: Error, page: "runbook/conditions.md#nodestatuscrdmissing"},
 		"the mesh is off, and not by rrpool": {id: "mesh", edit: meshless(), want: Error, says: "not by rrpool: no BGPPeer gives nodes a session", page: "runbook/conditions.md#awaitmesh"},
 		"and nothing would be done":          {id: "decision", edit: meshless(), want: Note, says: "the manager would wait: AwaitMesh"},

@@ -58,6 +58,8 @@ type facts struct {
 	backend     seen[string]
 	passwords   []password
 
+	// reporter is what calico-node lacks of the rights to report its sessions.
+	reporter answer
 	// updates, on IBM's classic infrastructure, limits how many workers are updated at once.
 	updates seen[*corev1.ConfigMap]
 }
@@ -197,6 +199,7 @@ func (g *gatherer) gatherCalico(ctx context.Context) {
 		g.gatherPassword(ctx, &plan.SecretRef{Name: ref.Name, Key: ref.Key}, "spec.bgp.passwordSecretRef")
 	}
 	if g.snapshot != nil {
+		g.reporter = g.mayReport(ctx)
 		bgp := g.snapshot.Cluster.BGP
 		g.gatherPassword(ctx, bgp.Mesh.Password, "nodeMeshPassword")
 	}
@@ -261,6 +264,22 @@ func (g *gatherer) backendOf(ctx context.Context, d *appsv1.DaemonSet) seen[stri
 		}
 	}
 	return seen[string]{found: true}
+}
+
+// mayReport asks whether calico-node may read what is asked of it, and write the answer. In an etcd it needs no rights.
+func (g *gatherer) mayReport(ctx context.Context) answer {
+	d := g.calicoNode.value
+	switch {
+	case g.inEtcd():
+		return answer{}
+	case !g.calicoNode.found:
+		return answer{hidden: cmp.Or(g.calicoNode.hidden, "calico-node was not found")}
+	}
+	var rights []rbac.Right
+	for _, verb := range []string{"get", "list", "watch", "update"} {
+		rights = append(rights, rbac.Right{Verb: verb, Group: strings.Split(g.snapshot.Cluster.CalicoAPI, "/")[0], Resource: "caliconodestatuses"})
+	}
+	return g.lacks(ctx, rights, serviceAccount(d.Namespace, cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")))
 }
 
 // gatherPassword reads whether a Secret has the password, and asks whether calico-node may read it.

@@ -272,12 +272,12 @@ func TestTheManagersOwnRole(t *testing.T) {
 	checks := w.eventually("as-manager", "manager-rights", func(c Result) bool { return strings.Contains(c.Message, all) })
 	require.Equal(t, OK, checks["manager-rights"].Status, "who guards the metrics may ask what others may do")
 	require.Contains(t, checks["bgp"].Message, "BGP is enabled", "its pods are seen, if not the DaemonSet")
-	for _, id := range []string{"sight", "decision", "calico", "node-status", "mesh", "as-numbers", "eligible", "zones"} {
+	for _, id := range []string{"sight", "decision", "calico", "mesh", "as-numbers", "eligible", "zones"} {
 		require.Contains(t, []Status{OK, Note}, checks[id].Status, "%s: %s", id, checks[id].Message)
 	}
 	for id, resource := range map[string]string{
 		"crd": "customresourcedefinitions.apiextensions.k8s.io", "manager": "deployments.apps", "datastore": "clusterinformations",
-		"calico-node": "daemonsets.apps",
+		"calico-node": "daemonsets.apps", "node-status": "daemonsets.apps",
 	} {
 		require.Equal(t, Warning, checks[id].Status, id)
 		require.True(t, checks[id].Unchecked, id)

@@ -91,6 +91,7 @@ func (w *world) calico(namespace string, nodes int32) {
 	w.Calico("kind: IPPool\nmetadata: {name: default-ipv4-ippool}\nspec: {cidr: 172.30.0.0/16, ipipMode: CrossSubnet, vxlanMode: Never}")
 	w.Calico("kind: IPPool\nmetadata: {name: old}\nspec: {cidr: 172.29.0.0/16, vxlanMode: Always, disabled: true}")
 	w.Calico("kind: FelixConfiguration\nmetadata: {name: default}\nspec: {bpfLogLevel: ''}")
+	w.Create(controlplane.Reporters()...)
 	labels := map[string]string{"k8s-app": "calico-node"}
 	ds := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "calico-node", Namespace: namespace, Labels: labels},

@@ -60,7 +60,9 @@ func (e *environment) modelled(nodes []string) []string {
 		return nil
 	}
 	sources := simulate.Sources(e.object.Spec.BGP.NodeLabel, seen)
-	return slices.DeleteFunc(nodes, func(node string) bool { return sources[node] == simulate.SourceRouters })
+	return slices.DeleteFunc(nodes, func(node string) bool {
+		return sources[node] == simulate.SourceRouters || sources[node] == simulate.SourceMachines
+	})
 }
 
 // Page is where to read about the reason of a plan's problem.

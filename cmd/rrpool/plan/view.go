@@ -325,7 +325,7 @@ func (p *Plan) shapes(width int) string {
 
 // elsewhere is what brings routes where the mesh is off and rrpool has no reflectors.
 var elsewhere = map[simulate.Source]string{
-	simulate.SourceNone: "no mesh", simulate.SourceReflectors: "other reflectors", simulate.SourceNodes: "BGPPeers by hand", simulate.SourceRouters: "routers outside",
+	simulate.SourceNone: "no mesh", simulate.SourceReflectors: "other reflectors", simulate.SourceNodes: "BGPPeers by hand", simulate.SourceRouters: "routers outside", simulate.SourceMachines: "machines of the cluster",
 }
 
 func (s Shape) routes() string {

@@ -149,6 +149,8 @@ func Carried(c plan.Cluster, roleLabel string) (simulate.Source, string) {
 		return simulate.SourceReflectors, "nodes have their routes from route reflectors among them"
 	case count[simulate.SourceRouters] > 0:
 		return simulate.SourceRouters, "nodes have their routes from routers outside of the cluster"
+	case count[simulate.SourceMachines] > 0:
+		return simulate.SourceMachines, "nodes have their routes from machines among them on which something beside calico-node speaks BGP"
 	case count[simulate.SourceNodes] > 0:
 		return simulate.SourceNodes, "nodes have their routes by BGPPeers with each other"
 	}

@@ -1,6 +1,9 @@
 package simulate
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -17,6 +20,8 @@ const (
 	SourceNodes Source = "Nodes"
 	// SourceRouters: routers outside of the cluster. What these pass on is not known here.
 	SourceRouters Source = "Routers"
+	// SourceMachines: addresses of machines of the cluster that are not those of calico-node, as of route reflectors in pods. Neither is what these do.
+	SourceMachines Source = "Machines"
 )
 
 // Sources says for each node that speaks BGP where its routes come from as it is configured now. Whether the sessions
@@ -25,12 +30,18 @@ func Sources(roleLabel string, c plan.Cluster) map[string]Source {
 	config := NewConfiguration(roleLabel, c.Nodes, c.BGP, c.Peers)
 	network := config.Network(func(string) bool { return true })
 	routed := Routed(roleLabel, c.Nodes, c.Peers)
+	beside := speakers(roleLabel, c.Nodes, c.Peers, func(a netip.Addr) bool {
+		return plan.Here(a, c.Nodes) && !slices.ContainsFunc(c.Nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, a) })
+	})
 	out := make(map[string]Source, len(config.names))
 	for i, class := range network.classes {
 		source := network.source(i, config.MeshOn)
 		for _, node := range class.Nodes {
-			if out[node] = source; source == SourceNone && routed[node] != "" {
+			switch out[node] = source; {
+			case source == SourceNone && routed[node] != "":
 				out[node] = SourceRouters
+			case source == SourceNone && beside[node] != "":
+				out[node] = SourceMachines
 			}
 		}
 	}
@@ -58,10 +69,15 @@ func (n *Network) source(class int, mesh bool) Source {
 // Routed names for each node with a session to a router outside of the cluster the first BGPPeer that gives it one. Those
 // of rrpool lead to no router, and neither do those to pods or to the node itself.
 func Routed(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]string {
+	return speakers(roleLabel, nodes, peers, func(a netip.Addr) bool { return !plan.Here(a, nodes) })
+}
+
+// speakers is the same for the addresses of which that holds.
+func speakers(roleLabel string, nodes []plan.Node, peers []plan.Peer, are func(netip.Addr) bool) map[string]string {
 	var outside []peering
 	for _, p := range peers {
 		address := PeerAddress(p.PeerIP)
-		if !p.Owned && p.Peering == "" && address.IsValid() && !address.IsLoopback() && !p.Workloads && !plan.Here(address, nodes) {
+		if !p.Owned && p.Peering == "" && address.IsValid() && !address.IsLoopback() && !p.Workloads && are(address) {
 			outside = append(outside, peering{Peer: p, global: isGlobal(p), address: address})
 		}
 	}
