@@ -423,6 +423,47 @@ func TestAFullSubnetIsNotTaken(t *testing.T) {
 	settle(t, w, w.provider(t, nil), want) // a listing that fails holds nothing up
 }
 
+// One subnet that is full keeps workers neither from other zones of the pool nor from one that is to be added.
+func TestAFullSubnetHoldsUpNoOtherZone(t *testing.T) {
+	w := newWorld(t, iksserver.VPC)
+	p := w.provider(t, nil)
+	want := spec(1)
+	want.Zones = w.zones[:3]
+	settle(t, w, p, want)
+	w.Server.Inject(rewrite("getSubnets$", 0, edited(func(o map[string]any) {
+		if o["id"] == "sub-us-south-1" {
+			o["availableIPv4AddressCount"] = 0
+		}
+	})))
+	remove := func(zone string) {
+		for _, o := range w.Workers() {
+			if zone == "" || o.Zone == zone {
+				w.Server.RemoveWorker(clusterID, o.ID)
+			}
+		}
+		w.Advance(10 * time.Minute)
+	}
+	remove("")
+	require.Empty(t, w.Workers())
+	require.Contains(t, ensure(t, p, want).Did, "asked for 1 workers per zone (in us-south-1 the subnet has too few free addresses)")
+	require.NotEmpty(t, w.Workers())
+
+	w.Advance(10 * time.Minute)
+	remove("us-south-1")
+	addZone(w, zone(iksserver.VPC, "us-south-4"))
+	want.Zones = w.zones
+	before := w.Mutations()
+	require.ErrorContains(t, refused(t, p, want, cloud.InvalidInput), "subnet sub-us-south-1 in zone us-south-1 has 0 free addresses")
+	require.Equal(t, before, w.Mutations())
+	require.Contains(t, ensure(t, p, want).Did, "added zone us-south-4")
+	w.Advance(5 * time.Minute)
+	require.ErrorContains(t, refused(t, p, want, cloud.InvalidInput), "has 0 free addresses", "it is still said")
+	require.Equal(t, before+1, w.Mutations())
+	w.ClearFaults()
+	w.Advance(10 * time.Minute)
+	settle(t, w, p, want)
+}
+
 // A service that counts no free addresses says 0 for all subnets: the order will tell.
 func TestSubnetsWithoutACountAreTaken(t *testing.T) {
 	for _, own := range []string{"", "own-us-south-2"} {

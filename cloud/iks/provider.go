@@ -137,7 +137,10 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
-	err := p.apply(ctx, v, step, want)
+	full, err := p.checkRoom(ctx, v, step)
+	if err == nil {
+		err = p.apply(ctx, v, step, want)
+	}
 	p.answered(step, err)
 	memory := &p.memory[slices.Index(p.names[:], step.Pool)]
 	if err == nil {
@@ -146,7 +149,7 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 		if step.Kind == poolplan.DeletePool {
 			p.know(v.pool.id).leaving = true
 		}
-		return cloud.Progress{Did: step.String()}, nil
+		return cloud.Progress{Did: step.String() + full}, nil
 	}
 	switch cloud.KindOf(err) {
 	case cloud.NotFound:
@@ -198,11 +201,6 @@ func (p *Provider) gone(step poolplan.Step, err error) (cloud.Progress, error) {
 // apply carries a step out.
 func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
 	cluster, id := p.cfg.ClusterID, v.pool.id
-	if g, ok := v.generation.(vpc); ok && (step.Kind == poolplan.Resize || step.Kind == poolplan.Replace) {
-		if err := g.checkRoom(ctx, v, step); err != nil {
-			return err
-		}
-	}
 	switch step.Kind {
 	case poolplan.Create:
 		return p.createPool(ctx, v, step, want)

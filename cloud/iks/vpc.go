@@ -3,6 +3,7 @@ package iks
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -141,8 +142,14 @@ func (s subnet) free() int {
 	return *s.Free
 }
 
-// checkRoom refuses workers for a subnet of the pool that has fewer free addresses. One that is replaced frees the address that it has.
-func (g vpc) checkRoom(ctx context.Context, v view, step poolplan.Step) error {
+// checkRoom refuses workers where no subnet that they would come to has the free addresses, and says which have not where others
+// have. One that is replaced frees the address that it has.
+func (p *Provider) checkRoom(ctx context.Context, v view, step poolplan.Step) (says string, err error) {
+	g, ok := v.generation.(vpc)
+	if !ok || step.Kind != poolplan.Resize && step.Kind != poolplan.Replace {
+		return "", nil
+	}
+	room, full := false, []string{}
 	need := map[string]int{}
 	for zone := range v.pool.zones {
 		need[zone] = step.Size
@@ -156,13 +163,20 @@ func (g vpc) checkRoom(ctx context.Context, v view, step poolplan.Step) error {
 		}
 	}
 	for _, zone := range slices.Sorted(maps.Keys(need)) {
-		if id := v.pool.zones[zone].SubnetID; id != "" && need[zone] > 0 {
-			if _, err := g.pickSubnet(ctx, zone, id, need[zone], v.others); err != nil {
-				return err
-			}
+		id := v.pool.zones[zone].SubnetID
+		if id == "" || need[zone] <= 0 {
+			room = room || need[zone] > 0
+			continue
+		}
+		_, refusal := g.pickSubnet(ctx, zone, id, need[zone], v.others)
+		if room = room || refusal == nil; refusal != nil {
+			full, err = append(full, zone), cmp.Or(err, refusal)
 		}
 	}
-	return nil
+	if err == nil || !room || ctx.Err() != nil {
+		return "", err
+	}
+	return fmt.Sprintf(" (in %s the subnet has too few free addresses)", strings.Join(full, ", ")), nil
 }
 
 // subnets of a zone, those with the most room first. Where none can be read, and something is listed, they are not known.

@@ -326,7 +326,7 @@ func resize(s State, want cloud.PoolSpec, zones []string) []Step {
 	default:
 		due = s.SizePerZone < want.SizePerZone || s.settled() && !slices.ContainsFunc(s.Workers, leaving)
 	}
-	if !due {
+	if !due || s.refusal(step) != nil {
 		return nil
 	}
 	return []Step{step}
@@ -410,6 +410,9 @@ func foreign(s State) error {
 
 // refused is the answer to an order that cannot be repeated yet.
 func refused(s State, want cloud.PoolSpec, zones []string) error {
+	if err := s.refusal(Step{Kind: Resize, Size: want.SizePerZone}); err != nil && (s.SizePerZone != want.SizePerZone || lacking(s, want.SizePerZone, zones)) {
+		return err
+	}
 	for _, z := range zones {
 		if err := s.refusal(Step{Kind: AddZone, Zone: z}); err != nil && !slices.Contains(s.Zones, z) {
 			return err

@@ -205,6 +205,9 @@ func (s Step) subject() string {
 	if s.Kind == Remove {
 		return string(s.Kind) + " " + s.Worker
 	}
+	if s.Kind == Resize {
+		return fmt.Sprint(s.Kind, " ", s.Size)
+	}
 	return string(s.Kind) + " " + s.Zone
 }
 
@@ -226,9 +229,9 @@ type request struct {
 	refusal error
 }
 
-// Refused remembers that the cloud refused s. Where s is about one zone or worker, others go on meanwhile.
+// Refused remembers that the cloud refused s. What is about other zones, workers or sizes goes on meanwhile.
 func (m *Memory) Refused(s Step, err error, now time.Time) {
-	if s.Kind == AddZone || s.Kind == Replace || s.Kind == Remove {
+	if slices.Contains([]Kind{AddZone, Replace, Remove, Resize}, s.Kind) {
 		m.keep(s, request{at: now, refusal: err})
 	}
 }
