@@ -264,7 +264,24 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 			return nil, p.implausible("worker %q belongs to pool %q, but by its id to another", w.ID, w.poolName)
 		}
 	}
-	slices.SortFunc(out, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
+	return p.distinctWorkers(out)
+}
+
+// distinctWorkers has each worker once: one that is listed twice would count twice.
+func (p *Provider) distinctWorkers(sorted []cloud.Worker) (out []cloud.Worker, err error) {
+	for _, w := range sorted {
+		if len(out) == 0 || out[len(out)-1].ID != w.ID {
+			out = append(out, w)
+			continue
+		}
+		last := &out[len(out)-1]
+		last.Zone, last.NodeName, last.Flavor = cmp.Or(last.Zone, w.Zone), cmp.Or(last.NodeName, w.NodeName), cmp.Or(last.Flavor, w.Flavor)
+		last.Outdated, last.Message, last.Physical = cmp.Or(last.Outdated, w.Outdated), cmp.Or(last.Message, w.Message), last.Physical || w.Physical
+		if last.State != w.State || w.Zone != "" && w.Zone != last.Zone {
+			return nil, p.implausible("worker %q is listed twice, as %s in zone %s, and as %s in zone %s", w.ID, last.State, last.Zone, w.State, w.Zone)
+		}
+	}
 	return out, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -99,7 +100,7 @@ func (p *Provider) readPools(ctx context.Context, v *view, once bool) error {
 	if err != nil {
 		return err
 	}
-	if all, err = p.withUnlisted(ctx, v.generation, all, once); err != nil {
+	if all, err = p.withUnlisted(ctx, v.generation, distinct(all), once); err != nil {
 		return err
 	}
 	if err := p.separate(v, all); err != nil {
@@ -117,6 +118,25 @@ func (p *Provider) readPools(ctx context.Context, v *view, once bool) error {
 		v.others = append(v.others, second)
 	}
 	return nil
+}
+
+// distinct has each pool once. Where one is listed twice, and differently, it has no size, so that it is asked for itself.
+func distinct(all []pool) (out []pool) {
+	slices.SortStableFunc(all, func(a, b pool) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.name, b.name)) })
+	for _, o := range all {
+		last := len(out) - 1
+		switch {
+		case o.id == "" || last < 0 || out[last].id != o.id || out[last].name != o.name:
+			out = append(out, o)
+		case !reflect.DeepEqual(out[last], o):
+			if out[last].err != nil {
+				out[last], o = o, out[last]
+			}
+			out[last] = out[last].completed(o)
+			out[last].size = nil
+		}
+	}
+	return out
 }
 
 // whole asks for a pool that is listed, unless the listing has all that a pool of ours must not be believed without.
@@ -246,11 +266,13 @@ func (p *Provider) inspect(ctx context.Context, v view, o pool, s *cloud.Pool) (
 	return nil
 }
 
-// findGeneration finds out which API the cluster speaks.
+// findGeneration finds out which API the cluster speaks, which never changes: what was read before counts while it cannot be read again.
 func (p *Provider) findGeneration(ctx context.Context) (generation, error) {
-	if p.clusterRead.IsZero() || p.cfg.Now().Sub(p.clusterRead) >= clusterKept {
-		if err := p.readCluster(ctx); err != nil {
+	if now := p.cfg.Now(); p.clusterRead.IsZero() || now.Sub(p.clusterRead) >= clusterKept {
+		if err := p.readCluster(ctx); err != nil && p.clusterRead.IsZero() {
 			return nil, err
+		} else if err != nil {
+			p.clusterRead = now.Add(poolplan.SettlePause - clusterKept) // orders still ask for it
 		}
 	}
 	var why string

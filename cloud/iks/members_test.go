@@ -355,3 +355,54 @@ func merged(fields string) func([]byte) []byte {
 		return body
 	}
 }
+
+// A pool or a worker that is listed twice is one. Where its two entries differ, the pool is asked for itself, and a worker is not known.
+func TestWhatIsListedTwiceIsOne(t *testing.T) {
+	twice := func(edit func(map[string]any)) func([]byte) []byte {
+		return func(body []byte) []byte {
+			var all, again []json.RawMessage
+			_ = json.Unmarshal(body, &all) // the server's own answer
+			_ = json.Unmarshal(edited(edit)(body), &again)
+			body, _ = json.Marshal(append(again, all...))
+			return body
+		}
+	}
+	less := func(o map[string]any) {
+		for key := range o {
+			if key != "id" && key != "poolName" && key != "name" && key != "poolID" && key != "poolid" && key != "state" && key != "lifecycle" && key != "health" && key != "status" {
+				delete(o, key)
+			}
+		}
+	}
+	other := func(o map[string]any) {
+		if lifecycle, ok := o["lifecycle"].(map[string]any); ok {
+			lifecycle["actualState"], lifecycle["desiredState"] = "deploy_failed", "deployed"
+		}
+		o["workerCount"], o["sizePerZone"], o["state"] = 7, 7, "deploy_failed"
+	}
+	for _, generation := range both {
+		for name, edit := range map[string]func(map[string]any){"alike": func(map[string]any) {}, "with less": less, "otherwise": other} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w, p := settled(t, generation, spec(1))
+				before, err := p.Observe(t.Context(), spec(1))
+				require.NoError(t, err)
+				w.Server.Inject(rewrite(poolList, 0, twice(edit)))
+				now, err := p.Observe(t.Context(), spec(1))
+				require.NoError(t, err)
+				require.Equal(t, before, now)
+				w.ClearFaults()
+				w.Server.Inject(rewrite(workerList, 0, twice(edit)))
+				now, err = p.Observe(t.Context(), spec(1))
+				if name == "otherwise" {
+					require.ErrorContains(t, err, "is listed twice")
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, before, now)
+				want := spec(1)
+				want.Replace = []string{w.Workers()[0].ID}
+				require.Contains(t, ensure(t, p, want).Did, "replaced worker")
+			})
+		}
+	}
+}

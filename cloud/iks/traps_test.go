@@ -502,3 +502,45 @@ func TestAPoolThatIsListedAndNotFoundIsNotThereYet(t *testing.T) {
 	_ = unseen(t, p, cloud.Unavailable)
 	observe(t, p)
 }
+
+// What a cluster is does not change: while it cannot be read again nothing stops but orders.
+func TestADescriptionThatCannotBeReadAgain(t *testing.T) {
+	for _, generation := range both {
+		for name, fault := range map[string]iksserver.Fault{
+			"an error":        {Path: "getCluster$", Status: http.StatusBadGateway, Body: `{"code":"E0001","description":"try later"}`},
+			"no permission":   {Path: "getCluster$", Status: http.StatusForbidden, Body: `{"code":"E0004","description":"not allowed"}`},
+			"another cluster": {Path: "getCluster$", Spoil: replaced(`"`+clusterID+`"`, `"other"`, `"production"`, `"other"`)},
+		} {
+			t.Run(generation+" "+name, func(t *testing.T) {
+				w, p := settled(t, generation, spec(1))
+				w.Server.Inject(fault)
+				read := func() (n int) {
+					for _, r := range w.Server.Requests() {
+						if strings.HasSuffix(r.Path, "getCluster") {
+							n++
+						}
+					}
+					return n
+				}
+				before := read()
+				for range 60 {
+					w.Advance(2 * time.Minute)
+					for range 3 {
+						_, err := p.Observe(t.Context(), spec(1))
+						require.NoError(t, err)
+					}
+				}
+				require.LessOrEqual(t, read()-before, 60, "it is asked for at times")
+				require.Greater(t, read()-before, 10)
+				mutations := w.Mutations()
+				_, err := p.Ensure(t.Context(), spec(2))
+				require.Error(t, err, "no worker is ordered by what is old")
+				require.Equal(t, mutations, w.Mutations())
+				_, err = w.provider(t, nil).Observe(t.Context(), spec(1))
+				require.Error(t, err)
+				w.ClearFaults()
+				settle(t, w, p, spec(2))
+			})
+		}
+	}
+}
