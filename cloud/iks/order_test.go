@@ -438,7 +438,7 @@ func TestAFullSubnetHoldsUpNoOtherZone(t *testing.T) {
 	remove := func(zone string) {
 		for _, o := range w.Workers() {
 			if zone == "" || o.Zone == zone {
-				w.Server.RemoveWorker(clusterID, o.ID)
+				w.RemoveWorker(clusterID, o.ID)
 			}
 		}
 		w.Advance(10 * time.Minute)

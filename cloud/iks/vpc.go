@@ -149,19 +149,7 @@ func (p *Provider) checkRoom(ctx context.Context, v view, step poolplan.Step) (s
 	if !ok || step.Kind != poolplan.Resize && step.Kind != poolplan.Replace {
 		return "", nil
 	}
-	room, full := false, []string{}
-	need := map[string]int{}
-	for zone := range v.pool.zones {
-		need[zone] = step.Size
-	}
-	for _, w := range v.state.Workers {
-		switch {
-		case step.Kind == poolplan.Resize && w.State != cloud.WorkerDeleting:
-			need[w.Zone]--
-		case w.ID == step.Worker && w.NodeName == "":
-			need[w.Zone]++
-		}
-	}
+	room, full, need := false, []string{}, needed(v, step)
 	for _, zone := range slices.Sorted(maps.Keys(need)) {
 		id := v.pool.zones[zone].SubnetID
 		if id == "" || need[zone] <= 0 {
@@ -177,6 +165,23 @@ func (p *Provider) checkRoom(ctx context.Context, v view, step poolplan.Step) (s
 		return "", err
 	}
 	return fmt.Sprintf(" (in %s the subnet has too few free addresses)", strings.Join(full, ", ")), nil
+}
+
+// needed is how many addresses step takes in each zone.
+func needed(v view, step poolplan.Step) map[string]int {
+	need := map[string]int{}
+	for zone := range v.pool.zones {
+		need[zone] = step.Size
+	}
+	for _, w := range v.state.Workers {
+		switch {
+		case step.Kind == poolplan.Resize && w.State != cloud.WorkerDeleting:
+			need[w.Zone]--
+		case w.ID == step.Worker && w.NodeName == "":
+			need[w.Zone]++
+		}
+	}
+	return need
 }
 
 // subnets of a zone, those with the most room first. Where none can be read, and something is listed, they are not known.
