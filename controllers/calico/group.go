@@ -360,6 +360,7 @@ type settingsList struct {
 		Spec     struct {
 			ProgramClusterRoutes, CalicoVersion  string
 			WireguardEnabled, WireguardEnabledV6 bool
+			advertisements
 		}
 	}
 }
@@ -368,19 +369,23 @@ type settingsList struct {
 type routesRead struct {
 	pools    []apiv3.IPPool
 	settings routeSettings
+	marks    map[string][]plan.Mark
 	unknown  string
 }
 
 func routesIn(list func(kind string, into any)) routesRead {
 	pools := apiv3.IPPoolList{Items: []apiv3.IPPool{}}
 	list(apiv3.KindIPPool, &pools)
-	settings := routeSettings{wireguard: map[bool]string{}}
+	settings, marks := routeSettings{wireguard: map[bool]string{}}, map[string][]plan.Mark{}
 	for _, kind := range []string{apiv3.KindFelixConfiguration, apiv3.KindBGPConfiguration, apiv3.KindClusterInformation} {
 		var found settingsList
 		list(kind, &found)
 		settings.read(kind, found)
+		if kind == apiv3.KindBGPConfiguration {
+			marks = marksIn(found)
+		}
 	}
-	return routesRead{pools: pools.Items, settings: settings}
+	return routesRead{pools: pools.Items, settings: settings, marks: marks}
 }
 
 // with says who programs routes where calico-node's pods have these variables.
@@ -397,6 +402,9 @@ func (r routesRead) with(variables map[string]string) plan.Routes {
 	for _, p := range r.pools {
 		if cidr, err := netip.ParsePrefix(p.Spec.CIDR); err == nil {
 			out.Ranges = append(out.Ranges, cidr.Masked())
+			if p.Spec.DisableBGPExport {
+				out.Kept = append(out.Kept, cidr.Masked())
+			}
 		}
 		if forPods(p.Spec) {
 			out.Pools = append(out.Pools, settings.of(p.Spec))

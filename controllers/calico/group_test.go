@@ -244,7 +244,7 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, b.kube.Delete(context.Background(), o)) })
 	}
 	create(apiv3.KindIPPool, "used", map[string]any{"cidr": "10.5.0.0/16", "ipipMode": "CrossSubnet"})
-	create(apiv3.KindIPPool, "disabled", map[string]any{"cidr": "10.6.0.0/16", "disabled": true})
+	create(apiv3.KindIPPool, "disabled", map[string]any{"cidr": "10.6.0.0/16", "disabled": true, "disableBGPExport": true})
 	create(apiv3.KindIPPool, "tunnels", map[string]any{"cidr": "10.7.0.0/16", "allowedUses": []any{"Tunnel"}})
 	if inEtcd { // where there is one
 		b.patch(b.custom(apiv3.KindClusterInformation, "default"), `{"spec":{"calicoVersion":"v3.31.0"}}`)
@@ -256,7 +256,7 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 	want := plan.PoolRoutes{CIDR: "10.5.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", BIRD: true}
 	plain := plan.PoolRoutes{Encapsulation: "not encapsulated", BIRD: true}
 	ranges := []netip.Prefix{netip.MustParsePrefix("10.5.0.0/16"), netip.MustParsePrefix("10.6.0.0/16"), netip.MustParsePrefix("10.7.0.0/16")}
-	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}, Plain: plain, Ranges: ranges}, b.observe().Routes)
+	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}, Plain: plain, Ranges: ranges, Kept: ranges[1:2]}, b.observe().Routes)
 
 	create(apiv3.KindFelixConfiguration, "default", map[string]any{"programClusterRoutes": "Enabled"})
 	time.Sleep(20 * time.Millisecond)
@@ -350,6 +350,53 @@ func TestPoolsThatBGPDoesNotCarry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The communities that BGPConfigurations give to what nodes announce. BIRD obeys some; what cannot be read may be one of them.
+func TestCommunitiesThatBIRDObeys(t *testing.T) {
+	const all = `{"prefixAdvertisements":[{"cidr":"10.5.0.0/16","communities":["%s"]}]}`
+	named := func(value string) string {
+		return `{"communities":[{"name":"other","value":"1:1"},{"name":"mine","value":"` + value + `"}],` + fmt.Sprintf(all, "mine")[1:]
+	}
+	cidr := netip.MustParsePrefix("10.5.0.0/16")
+	for name, c := range map[string]struct{ object, spec, says, of string }{
+		"NO_ADVERTISE":                   {"default", fmt.Sprintf(all, "65535:65282"), "10.5.0.0/16: 65535:65282 in BGPConfiguration default", ""},
+		"with zeros before it":           {"default", fmt.Sprintf(all, "065535:065282"), "065535", ""},
+		"NO_ADVERTISE by its name":       {"default", named("65535:65282"), "10.5.0.0/16: mine in BGPConfiguration default", ""},
+		"of a node":                      {"node.n", named("65535:65282"), "mine in BGPConfiguration node.n", "n"},
+		"of a node with dots":            {"node.n.example.com", fmt.Sprintf(all, "65535:65282"), "node.n.example.com", "n.example.com"},
+		"NO_EXPORT":                      {"default", fmt.Sprintf(all, "65535:65281"), "", ""},
+		"NO_EXPORT_SUBCONFED":            {"default", named("65535:65283"), "", ""},
+		"one that means nothing to BIRD": {"default", named("64512:100"), "", ""},
+		"GRACEFUL_SHUTDOWN":              {"default", fmt.Sprintf(all, "65535:0"), "", ""},
+		"a large one":                    {"default", named("65535:65282:0"), "", ""},
+		"one that is not used":           {"default", `{"communities":[{"name":"mine","value":"65535:65282"}]}`, "", ""},
+		"of an object that nobody reads": {"nodes", fmt.Sprintf(all, "65535:65282"), "", ""},
+		"a name that is not defined":     {"default", fmt.Sprintf(all, "mine"), "mine", ""},
+		"a name of no value":             {"default", named("no-advertise"), "mine", ""},
+		"a number of 32 bits":            {"default", fmt.Sprintf(all, "4294967295:1"), "4294967295:1", ""},
+		"four numbers":                   {"default", fmt.Sprintf(all, "1:2:3:4"), "1:2:3:4", ""},
+		"of no range":                    {"default", `{"prefixAdvertisements":[{"cidr":"10.5","communities":["65535:65282"]}]}`, "10.5: 65535:65282", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := routesIn(func(kind string, into any) {
+				if kind == apiv3.KindBGPConfiguration {
+					require.NoError(t, json.Unmarshal([]byte(`{"items":[{"metadata":{"name":"`+c.object+`"},"spec":`+c.spec+`}]}`), into))
+				}
+			})
+			got := read.marksOf(nil)[c.of]
+			if c.says == "" {
+				require.Empty(t, got)
+				return
+			}
+			require.Len(t, got, 1)
+			require.Equal(t, name != "of no range", got[0].Range == cidr)
+			require.Contains(t, got[0].Text, c.says)
+		})
+	}
+	read := routesRead{marks: map[string][]plan.Mark{"calico-1": {}}}
+	require.Contains(t, read.marksOf(&join{kube: map[string]string{"calico-1": "kube-1"}}), "kube-1", "in an etcd Calico has names of its own")
+	require.Nil(t, routesRead{}.marksOf(nil))
 }
 
 // What Calico's objects say in words that we do not know, or for some nodes only, leaves it unknown who programs routes, and is named.

@@ -56,6 +56,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, 
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
 	out.Routes = a.store.routes.with(felix)
+	out.Routes.Marks = a.store.routes.marksOf(j)
 	if a.store.config != nil {
 		out.BGP = a.store.configOf(a.store.config)
 	}

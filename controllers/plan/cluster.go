@@ -34,16 +34,25 @@ type Cluster struct {
 	BGPUnknown string
 }
 
-// Outside are the blocks of nodes that no route reflector passes on, each with its node.
-func (c Cluster) Outside() (out []string) {
+// NotPassed are the blocks of nodes that no route reflector passes on, each with its node: those outside of all IPPools, and those that their
+// node marks, with the mark.
+func (c Cluster) NotPassed() (outside, marked []string) {
 	for i := range c.Nodes {
 		for _, b := range c.Nodes[i].Blocks {
-			if n := &c.Nodes[i]; n.SpeaksBGP() && !c.Routes.Passed(b) {
-				out = append(out, fmt.Sprintf("%s of %s", b, n.Name))
+			n := &c.Nodes[i]
+			text := fmt.Sprintf("%s of %s", b, n.Name)
+			if !n.SpeaksBGP() {
+				continue
+			}
+			if !c.Routes.inPool(b) {
+				outside = append(outside, text)
+			}
+			if m := c.Routes.marked(n.Name, b); m != nil {
+				marked = append(marked, text+" ("+m.Text+")")
 			}
 		}
 	}
-	return out
+	return outside, marked
 }
 
 // Scope names the label keys that the user may choose.

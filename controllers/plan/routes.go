@@ -13,9 +13,20 @@ type Routes struct {
 	Plain PoolRoutes
 	// Ranges are those of all IPPools, whatever they are for. A route reflector passes on no block outside of them, while its own node announces
 	// it to the mesh. What a pool keeps from BGP (disableBGPExport) the mesh does not have either. Nil: not known.
-	Ranges []netip.Prefix
+	// Kept are those of them that are kept from it.
+	Ranges, Kept []netip.Prefix
+	// Marks are the ranges that a node marks for BGP, by node; those under "" are of all nodes that have none of their own.
+	Marks map[string][]Mark
 	// Unknown is why the last attempt to read it failed, "" where it did not.
 	Unknown string
+}
+
+// Mark is a range whose routes a node announces with the community NO_ADVERTISE, or one that cannot be read.
+type Mark struct {
+	// Range is the zero one where it cannot be read: it may be any.
+	Range netip.Prefix
+	// Text is where it was found, with the community as it stands there.
+	Text string
 }
 
 // PoolRoutes is who programs the routes to the pods of one IPPool. With neither the pods of two nodes cannot reach each other.
@@ -46,9 +57,32 @@ func (r Routes) Direct(block netip.Prefix) bool {
 	})
 }
 
-// Passed reports whether route reflectors pass a block on.
-func (r Routes) Passed(block netip.Prefix) bool {
-	return r.Ranges == nil || slices.ContainsFunc(r.Ranges, func(c netip.Prefix) bool { return c.Bits() <= block.Bits() && c.Contains(block.Addr()) })
+// Passed reports whether route reflectors pass on a block of a node.
+func (r Routes) Passed(node string, block netip.Prefix) bool {
+	return r.inPool(block) && r.marked(node, block) == nil
+}
+
+func (r Routes) inPool(block netip.Prefix) bool { return r.Ranges == nil || within(r.Ranges, block) }
+
+// Withheld reports whether no node announces a block.
+func (r Routes) Withheld(block netip.Prefix) bool { return within(r.Kept, block) }
+
+func within(ranges []netip.Prefix, block netip.Prefix) bool {
+	return slices.ContainsFunc(ranges, func(c netip.Prefix) bool { return c.Bits() <= block.Bits() && c.Contains(block.Addr()) })
+}
+
+// marked gives the mark by which no route reflector passes on a block of a node, nil for none.
+func (r Routes) marked(node string, block netip.Prefix) *Mark {
+	marks, own := r.Marks[node]
+	if !own {
+		marks = r.Marks[""]
+	}
+	for _, m := range marks {
+		if !m.Range.IsValid() || within([]netip.Prefix{m.Range}, block) {
+			return &m
+		}
+	}
+	return nil
 }
 
 func (p PoolRoutes) String() string {

@@ -88,6 +88,10 @@ var refusals = map[string]stopped{
 		f.snapshot.Cluster.Routes.Ranges = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}
 		f.snapshot.Cluster.Nodes[0].Blocks = []netip.Prefix{netip.MustParsePrefix("192.168.10.0/26")}
 	}},
+	"BlocksMarkedNoAdvertise": {edit: func(f *facts) {
+		f.snapshot.Cluster.Routes.Marks = map[string][]plan.Mark{"": {{Text: "10.244.0.0/16: 65535:65282 in BGPConfiguration default"}}}
+		f.snapshot.Cluster.Nodes[0].Blocks = []netip.Prefix{netip.MustParsePrefix("10.244.10.0/26")}
+	}},
 	"RoutesFromRouters": {edit: func(f *facts) {
 		f.snapshot.Cluster.BGP.Mesh.Enabled = new(bool)
 		f.snapshot.Cluster.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512}}

@@ -535,11 +535,15 @@ func routes(f facts) *Result {
 		return unseen("who programs the routes to pods", r.Unknown)
 	}
 	bird, felix, disputed, doubtful := programmed(r.Pools)
-	outside, refuses := f.snapshot.Cluster.Outside(), warn
+	outside, marked := f.snapshot.Cluster.NotPassed()
+	refuses := warn
 	if rollout.Starting(f.snapshot.Cluster) {
 		refuses = fail
 	}
 	switch {
+	case len(marked) > 0 && !r.Useless():
+		return refuses("route reflectors do not pass on %s of nodes with the community NO_ADVERTISE, or one that cannot be read", iostreams.Number(len(marked), "block")).
+			also(marked[:min(len(marked), 10)]...).see("BlocksMarkedNoAdvertise")
 	case len(outside) > 0 && !r.Useless():
 		return refuses("route reflectors do not pass on %s of nodes that are in no IPPool", iostreams.Number(len(outside), "block")).
 			also(outside[:min(len(outside), 10)]...).see("BlocksOutsideIPPools")

@@ -141,7 +141,7 @@ func object(f facts) *Result {
 }
 
 // explained are refusals of the manager that another check explains.
-var explained = []string{"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "SharedBGPAddress", "UnusableBGPAddress", "ForeignReflector", "ForeignInClusterPeer", "TooFewNodes", "NoRoutesOverBGP", "RoutesUnknown", "RoutesFromRouters", "BlocksOutsideIPPools", pool.ReasonWriteRefused}
+var explained = []string{"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "SharedBGPAddress", "UnusableBGPAddress", "ForeignReflector", "ForeignInClusterPeer", "TooFewNodes", "NoRoutesOverBGP", "RoutesUnknown", "RoutesFromRouters", "BlocksOutsideIPPools", "BlocksMarkedNoAdvertise", pool.ReasonWriteRefused}
 
 // decision is what the manager would do next, or why it would not.
 func decision(f facts) *Result {

@@ -601,6 +601,61 @@ func TestTheMeshStaysForBlocksThatReflectorsDoNotPassOn(t *testing.T) {
 	require.Equal(t, "DisableMesh", w.next(o).Name)
 }
 
+// Blocks with the community NO_ADVERTISE go from node to node on the mesh, and through no route reflector.
+func TestTheMeshStaysForBlocksThatNodesMark(t *testing.T) {
+	all, block := netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("192.168.10.0/26")
+	for name, c := range map[string]struct {
+		marks map[string][]plan.Mark
+		stays bool
+	}{
+		"of all":                            {map[string][]plan.Mark{"": {{Range: all, Text: "it"}}}, true},
+		"of the block":                      {map[string][]plan.Mark{"": {{Range: block, Text: "it"}}}, true},
+		"of a part of the block":            {map[string][]plan.Mark{"": {{Range: netip.MustParsePrefix("192.168.10.0/27")}}}, false},
+		"of other blocks":                   {map[string][]plan.Mark{"": {{Range: netip.MustParsePrefix("10.0.0.0/8")}}}, false},
+		"of no range that can be read":      {map[string][]plan.Mark{"": {{Text: "it"}}}, true},
+		"of the node":                       {map[string][]plan.Mark{"the node": {{Range: all, Text: "it"}}}, true},
+		"of another node":                   {map[string][]plan.Mark{"another": {{Range: all}}}, false},
+		"of all but the node, with its own": {map[string][]plan.Mark{"": {{Range: all}}, "the node": {}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mark := func(o *rollout.Observed) string {
+				for i := range o.Nodes {
+					o.Nodes[i].Blocks = nil
+				}
+				o.Nodes[0].Blocks, o.Routes.Marks = []netip.Prefix{block}, maps.Clone(c.marks)
+				if of, own := c.marks["the node"]; own {
+					o.Routes.Marks[o.Nodes[0].Name] = of
+				}
+				return block.String() + " of " + o.Nodes[0].Name + " (it)"
+			}
+			w := newWorld(1, 6, 3)
+			o := w.observe()
+			says := mark(&o)
+			s := w.next(o)
+			require.Equal(t, c.stays, s.Problem != nil, s)
+			if c.stays {
+				require.Equal(t, "BlocksMarkedNoAdvertise", s.Problem.Reason)
+				require.Contains(t, s.Reason, says)
+				require.Empty(t, s.Actions)
+			}
+			w, o = meshOn(t)
+			w.d.Timer = true
+			says = mark(&o)
+			if s = w.next(o); c.stays {
+				require.Equal(t, "AwaitRoutes", s.Name, s)
+				require.Contains(t, s.WaitingFor, "no community NO_ADVERTISE on "+says)
+			} else {
+				require.Equal(t, "DisableMesh", s.Name, s)
+			}
+			_, o = migrated(t)
+			mark(&o)
+			s = w.next(o)
+			require.Equal(t, c.stays, s.Name == "AwaitRoutes", s)
+			require.Nil(t, s.Problem)
+		})
+	}
+}
+
 // With the mesh off, advice is not to be an outage: beside the mesh sessions by address end. What Calico leaves out is not refused, and no router.
 func TestBGPPeersByAddressAndTheMesh(t *testing.T) {
 	w := newWorld(1, 6, 3)

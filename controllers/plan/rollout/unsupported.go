@@ -304,15 +304,24 @@ func outsidePools(v *view) *plan.Problem {
 	if !v.starting() {
 		return nil
 	}
-	outside := v.Outside()
+	outside, marked := v.NotPassed()
+	if len(marked) > 0 {
+		return plan.Problemf("BlocksMarkedNoAdvertise", "route reflectors pass on nothing with the community NO_ADVERTISE (65535:65282), and prefixAdvertisements of "+
+			"BGPConfigurations give it, or one that cannot be read, to blocks: %s: their pods could not be reached; remove it there, and let the router that it is for "+
+			"add it, or from Calico 3.33 on a BGPFilter of its BGPPeer", plan.Few(marked))
+	}
 	return plan.ProblemIf(len(outside) > 0, "BlocksOutsideIPPools", "route reflectors pass on only what is in an IPPool, and the mesh carries blocks that are in none: %s: "+
 		"their pods could not be reached; make an IPPool again that contains them, with disabled: true so that no pod gets an address of it, or release them", plan.Few(outside))
 }
 
 // poolsGate keeps the mesh for such addresses.
 func (v *view) poolsGate(g *gate) {
-	for _, block := range v.Outside() {
+	outside, marked := v.NotPassed()
+	for _, block := range outside {
 		g.wait("an IPPool that contains %s", block)
+	}
+	for _, block := range marked {
+		g.wait("no community NO_ADVERTISE on %s", block)
 	}
 }
 

@@ -204,7 +204,7 @@ func (m *Model) routes(to string) []plan.Route {
 	for _, origin := range m.nodes {
 		for _, via := range now.Senders(origin.Name, to) {
 			for _, block := range origin.Blocks {
-				if via != origin.Name && !m.given.Routes.Passed(block) {
+				if via != origin.Name && !m.given.Routes.Passed(origin.Name, block) {
 					continue
 				}
 				out = append(out, plan.Route{Prefix: block, From: m.nodes[m.index[via]].Addresses[0]})
