@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -340,4 +341,50 @@ func TestDisasters(t *testing.T) {
 		w.forgive()
 		require.Contains(t, w.run(120), "has no route")
 	})
+}
+
+// With the mesh off a reflector goes although the others do not pass on what is announced by no node, or by them in no case.
+func TestReflectorsGoWhateverIsNotAnnounced(t *testing.T) {
+	silent := func(block string) func(*rollout.Observed) {
+		return func(o *rollout.Observed) {
+			o.Routes.Kept = []netip.Prefix{netip.MustParsePrefix("10.3.0.0/24")}
+			o.Nodes[2].Blocks = append(slices.Clone(o.Nodes[2].Blocks), netip.MustParsePrefix(block))
+		}
+	}
+	// moved is a single address of a reflector's block that is used on another node: that reflector rejects it, the others pass it on.
+	moved := func(o *rollout.Observed) {
+		i := slices.IndexFunc(o.Nodes, func(n plan.Node) bool { return n.RoleLabel })
+		address := netip.PrefixFrom(o.Nodes[i].Blocks[0].Addr().Next(), 32)
+		for name, st := range o.Statuses {
+			for _, n := range o.Nodes {
+				if n.RoleLabel && n.Name != o.Nodes[i].Name && n.Name != name && st.HasRoutes {
+					st.Routes = append(slices.Clone(st.Routes), plan.Route{Prefix: address, From: n.Addresses[0]})
+				}
+			}
+			o.Statuses[name] = st
+		}
+	}
+	for name, c := range map[string]struct {
+		edit func(*rollout.Observed)
+		goes bool
+	}{
+		"a block that BGP does not export":            {silent("10.3.0.64/31"), true},
+		"a block of one address, without a pod":       {silent("10.4.0.1/32"), true},
+		"one of IPv6":                                 {silent("fd00::1/128"), true},
+		"a block that should be announced":            {silent("10.4.0.0/31"), false},
+		"an address of a reflector's, used by others": {moved, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 6, 3)
+			w.d.Pool.SizePerZone = 2
+			atRest(t, w)
+			w.decide = func(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
+				c.edit(&o)
+				return rollout.Next(o, d, now)
+			}
+			w.d.Pool.SizePerZone, w.nextLook = 1, w.now
+			w.runUnchecked(3600)
+			require.Equal(t, c.goes, len(w.reflectors()) == 3, w.story())
+		})
+	}
 }

@@ -319,7 +319,7 @@ func (v *view) ofServices(prefix netip.Prefix) bool {
 // passing are the reflectors that are to pass a prefix on to c.
 func (v *view) passing(prefix netip.Prefix, c plan.Node) []plan.Node {
 	if !v.arranged() {
-		return v.wanted
+		return v.announcing(prefix)
 	}
 	owner, known := v.arrangement.owners[prefix]
 	if !known {
@@ -327,6 +327,18 @@ func (v *view) passing(prefix netip.Prefix, c plan.Node) []plan.Node {
 	}
 	from := v.goal().Senders(owner, c.Name)
 	return filter(v.wanted, func(n plan.Node) bool { return slices.Contains(from, n.Name) })
+}
+
+// announcing are the reflectors without a block of which the prefix is a part, all if each has one: from its own block a reflector announces no part,
+// such as an address that has moved to another node.
+func (v *view) announcing(prefix netip.Prefix) []plan.Node {
+	others := filter(v.wanted, func(rr plan.Node) bool {
+		return !slices.ContainsFunc(rr.Blocks, func(b netip.Prefix) bool { return b.Bits() < prefix.Bits() && b.Contains(prefix.Addr()) })
+	})
+	if len(others) == 0 {
+		return v.wanted
+	}
+	return others
 }
 
 // unreadyGate demands that a node which is not Ready, and which the mesh still reaches from where st comes from,
@@ -361,7 +373,7 @@ func (v *view) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Set[ne
 }
 
 // unheard are the blocks of other nodes that c has from no peer. One whose node c has a mesh session with, while
-// the mesh brings other routes, is not announced at all (its pool has disableBGPExport).
+// the mesh brings other routes, is not announced at all. Neither is one that BGP does not export, or a single address until a pod has it.
 func (v *view) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]sets.Set[netip.Addr]) []netip.Prefix {
 	mesh := established(st, isMesh)
 	brings := slices.ContainsFunc(st.Routes, func(r plan.Route) bool { return mesh.Has(r.From) })
@@ -371,7 +383,7 @@ func (v *view) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]sets.S
 			continue
 		}
 		for _, b := range n.Blocks {
-			if from[b] == nil {
+			if from[b] == nil && !b.IsSingleIP() && !v.Routes.Withheld(b) {
 				out = append(out, b)
 			}
 		}
