@@ -128,7 +128,7 @@ func felixOf(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	for _, container := range pod.Spec.Containers {
 		file := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
-			return strings.HasPrefix("/etc/calico/felix.cfg/", path.Clean("/"+m.MountPath)+"/")
+			return slices.Contains([]string{"/etc/calico/felix.cfg", "/etc/calico", "/etc"}, path.Clean(m.MountPath))
 		})
 		unread := slices.ContainsFunc(container.EnvFrom, func(from corev1.EnvFromSource) bool {
 			return from.ConfigMapRef == nil || from.ConfigMapRef.Name != "kubernetes-services-endpoint"

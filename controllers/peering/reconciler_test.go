@@ -564,8 +564,10 @@ func TestARemoteRangeWithTheApiserverOrOtherServicesIsRefused(t *testing.T) {
 	b.Host = "https://[fd00:7::1]:6443"
 	require.Contains(t, with("10.220.0.0/16", "fd00:7::/64"), "fd00:7::/64 of the remote cluster overlaps with the apiserver of this cluster (fd00:7::1)")
 	b.settle("c")
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes", Namespace: "default"}, AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"198.51.100.5"}}, {Addresses: []string{"203.0.113.9"}}}}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes", Namespace: "default"}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"198.51.100.5"}}, {Addresses: []string{"203.0.113.9"}}},
+	}
 	require.NoError(t, b.kube.Create(t.Context(), slice))
 	t.Cleanup(func() { require.NoError(t, b.kube.Delete(context.Background(), slice)) })
 	b.Host = "https://api.example.com:6443"

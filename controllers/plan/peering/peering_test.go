@@ -222,7 +222,7 @@ func TestWhatIsWritten(t *testing.T) {
 			require.Equal(t, cidrs("10.211.0.0/16"), s.Actions[0].(plan.PutFilter).Filter.Import)
 			here.unknown = true
 		}, []string{"write BGPFilter " + name}},
-		"nor one with an apiserver by now": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
+		"nor one with an apiserver by now": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.o.Apiservers, here.unknown = []netip.Addr{addr("10.201.3.3")}, true
 		}, []string{"write BGPFilter " + name}},
 		"nor is that written to a datastore that is locked": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
