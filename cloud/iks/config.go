@@ -119,7 +119,8 @@ func (c *Config) locate() error {
 		private, region = "private.", c.Region+"."
 	}
 	if c.Private && c.Region == "" && cs == "" {
-		return errors.New("private endpoints need the region or the endpoint's address")
+		return errors.New("the private endpoint is that of a region, and neither a label nor the zone of any node says which: label a node " +
+			"ibm-cloud.kubernetes.io/region=<region>, set " + CSEndpointVariable + " of the manager, or set spec.provider.iks.endpoint to Public")
 	}
 	cs = cmp.Or(cs, "https://"+private+region+"containers.cloud.ibm.com/global")
 	iam = cmp.Or(iam, "https://"+private+"iam.cloud.ibm.com")

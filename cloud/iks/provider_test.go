@@ -186,7 +186,7 @@ func TestEndpoints(t *testing.T) {
 	}{
 		"public by default":              {func(*iks.Config) {}, []string{"iam.cloud.ibm.com"}, ""},
 		"private by region":              {func(c *iks.Config) { c.Private, c.Region = true, "us-south" }, []string{"private.iam.cloud.ibm.com"}, ""},
-		"private without a region":       {func(c *iks.Config) { c.Private = true }, nil, "region"},
+		"private without a region":       {func(c *iks.Config) { c.Private = true }, nil, "set spec.provider.iks.endpoint to Public"},
 		"an address with a password":     {func(c *iks.Config) { c.CSEndpoint = "https://user:hunter2@host" }, nil, "plain"},
 		"something that is no address":   {func(c *iks.Config) { c.IAMEndpoint = "host" }, nil, "plain"},
 		"an override beats the defaults": {func(c *iks.Config) { c.IAMEndpoint = "https://my.iam" }, []string{"my.iam"}, ""},

@@ -296,11 +296,29 @@ func earlier(a, b plan.Node) bool {
 	return cmp.Or(plan.TrueFirst(labelled(a), labelled(b)), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// region is the cloud region of the cluster, as the first node has it.
+// A VPC zone is named by its region, a classic one by its metro, of which IBM's documents of locations give the regions.
+var (
+	zoneForm = regexp.MustCompile(`^(?:([a-z]+-[a-z]+)-\d+|([a-z]{3})\d{2})$`)
+	metros   = map[string]string{
+		"dal": "us-south", "wdc": "us-east", "fra": "eu-de", "lon": "eu-gb", "mad": "eu-es", "tok": "jp-tok",
+		"osa": "jp-osa", "syd": "au-syd", "tor": "ca-tor", "sao": "br-sao",
+	}
+)
+
+// region is the cloud region of the cluster, as the first node has it that has one, by a label or by its zone.
 func region(nodes []plan.Node) string {
-	for _, node := range nodes {
-		if name := node.Labels[regionLabel]; name != "" {
-			return name
+	for _, label := range []string{regionLabel, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion} {
+		for _, node := range nodes {
+			if name := node.Labels[label]; name != "" {
+				return name
+			}
+		}
+	}
+	for _, label := range []string{"ibm-cloud.kubernetes.io/zone", corev1.LabelTopologyZone} {
+		for _, node := range nodes {
+			if parts := zoneForm.FindStringSubmatch(node.Labels[label]); parts != nil && parts[1]+metros[parts[2]] != "" {
+				return parts[1] + metros[parts[2]]
+			}
 		}
 	}
 	return ""
