@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -395,6 +396,9 @@ func (w *world) clear() {
 	require.NoError(w, w.admin.DeleteAllOf(ctx, &corev1.Node{}, now))
 	var spaces corev1.NamespaceList
 	require.NoError(w, w.admin.List(ctx, &spaces))
+	for _, o := range []client.Object{&rbacv1.RoleBinding{}, &rbacv1.Role{}} { // those of the other namespaces are the manager's
+		require.NoError(w, w.admin.DeleteAllOf(ctx, o, client.InNamespace("calico-system"), now))
+	}
 	for _, space := range spaces.Items {
 		for _, o := range []client.Object{&corev1.Pod{}, &appsv1.DaemonSet{}, &corev1.ConfigMap{}, &corev1.Secret{}} {
 			if space.Name != snapshot.DefaultNamespace {

@@ -213,6 +213,19 @@ func (w *world) manage(r row, spec string) (out manager) {
 	return out
 }
 
+// cached reads Secrets as the manager's cache does, which may list and watch them, but not get one.
+type cached struct {
+	client.Client
+	secrets client.Reader
+}
+
+func (c cached) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if _, secret := o.(*corev1.Secret); secret {
+		return c.secrets.Get(ctx, key, o, opts...) //nolint:wrapcheck // the manager's own words
+	}
+	return c.Client.Get(ctx, key, o, opts...) //nolint:wrapcheck // the same
+}
+
 // reconciler is the manager's, see connect of cmd/manager; Nodes are read without a cache, as who may list and watch them, but not get one.
 func (w *world) reconciler(ctx context.Context, now func() time.Time) (*pool.Reconciler, <-chan struct{}) {
 	w.Helper()
@@ -229,7 +242,7 @@ func (w *world) reconciler(ctx context.Context, now func() time.Time) (*pool.Rec
 	go func() { _ = adapter.Start(ctx) }() // it fails only when it is started twice
 	require.NoError(w, adapter.WaitSynced(ctx))
 	return &pool.Reconciler{
-		Client: writer, Live: writer, Datastore: adapter, Workload: pods, Namespace: snapshot.DefaultNamespace, Now: now, Pause: func(time.Duration) {},
+		Client: cached{writer, w.admin}, Live: writer, Datastore: adapter, Workload: pods, Namespace: snapshot.DefaultNamespace, Now: now, Pause: func(time.Duration) {},
 		Providers: wiring.Providers(adapter, pods, "corpus", now),
 	}, adapter.Changes()
 }

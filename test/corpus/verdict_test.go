@@ -10,6 +10,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/check"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 // marks are what people see of a status.
@@ -89,6 +90,10 @@ func (m manager) refused() bool { return m.refuses != "" && len(m.writes) == 0 }
 // agree: plan, check and manager come to one verdict.
 func (a answers) agree(fail assertion) {
 	m := a.manager
+	if m.refuses == pool.ReasonCredentialsMissing { // the key is still to come: plan says that first, and check says what else is there
+		fail("agree key", a.checks["provider"].Status == check.Note && strings.Contains(a.shown.Out, "First: "+m.refuses) && len(m.writes) == 0, "%s", m)
+		return
+	}
 	refusal := ""
 	if a.plan.Problem != nil && !slices.ContainsFunc(a.plan.Steps, func(s struct {
 		Name, Reason string
