@@ -525,3 +525,21 @@ func TestAPhysicalMachineIsNotGivenUp(t *testing.T) {
 		require.Len(t, pool.Problems, 1, "it is said in any case")
 	}
 }
+
+// The region of a private endpoint is known by any label that says it, else by the zone of a node.
+func TestTheRegionOfThePrivateEndpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels map[string]string
+		want   string
+	}{
+		"IBM's label":       {map[string]string{regionLabel: "us-south", "topology.kubernetes.io/region": "us-east"}, "us-south"},
+		"Kubernetes' label": {map[string]string{"topology.kubernetes.io/region": "us-east", "topology.kubernetes.io/zone": "eu-de-1"}, "us-east"},
+		"a VPC zone":        {map[string]string{"topology.kubernetes.io/zone": "eu-de-1"}, "eu-de"},
+		"a classic zone":    {map[string]string{"topology.kubernetes.io/zone": "dal10"}, "us-south"},
+		"an unknown metro":  {map[string]string{"topology.kubernetes.io/zone": "xyz01"}, ""},
+		"another zone":      {map[string]string{"topology.kubernetes.io/zone": "rack-a"}, ""},
+		"nothing":           {nil, ""},
+	} {
+		require.Equal(t, c.want, region([]plan.Node{{}, {Labels: c.labels}}), name)
+	}
+}
