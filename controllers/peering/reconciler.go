@@ -78,6 +78,8 @@ type Reconciler struct {
 	ReadSide func(context.Context, *rest.Config) (peering.Side, error)
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
+	// ended is when the BGPPeers of a ClusterPeering that is being deleted were last seen, by its name.
+	ended map[string]time.Time
 	// damping has what remote clusters have declared, by the name of the ClusterPeering.
 	damping map[string]*damping
 	// Wait is how long a time really takes, for tests with a fast clock.
@@ -96,6 +98,8 @@ type scope struct {
 	// held is why what the remote cluster declares now is not taken, "" where it is.
 	held    string
 	changes int
+	// left is how long what sessions needed has yet to stay.
+	left time.Duration
 }
 
 // Reconcile takes one ClusterPeering a step further.
@@ -108,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	s := &scope{object: object}
 	err := r.reconcile(ctx, s)
-	if object.DeletionTimestamp != nil && err == nil && s.changes == 0 && s.step.Problem == nil {
+	if object.DeletionTimestamp != nil && err == nil && s.changes == 0 && s.left <= 0 && s.step.Problem == nil {
 		return reconcile.Result{}, r.editFinalizers(ctx, object, controllerutil.RemoveFinalizer)
 	}
 	if calico.IsConflict(err) {
@@ -122,7 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if s.changes > 0 {
 		return reconcile.Result{RequeueAfter: r.wait(again)}, nil
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: max(s.left, 0)}, nil
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
@@ -135,10 +139,34 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.step = peering.Next(s.observed, s.desired)
+	r.hold(s)
 	if err := r.try(ctx, s); err != nil {
 		return err
 	}
 	return r.apply(ctx, s)
+}
+
+// hold leaves what sessions needed for as long as nodes may take to end them: they learn of each kind of objects by itself, and a
+// session without its filter lets everything in.
+func (r *Reconciler) hold(s *scope) {
+	name, now := s.object.Name, r.now()
+	if r.ended == nil {
+		r.ended = map[string]time.Time{}
+	}
+	since, known := r.ended[name]
+	switch {
+	case !s.desired.Gone || len(s.step.Actions) == 0:
+		delete(r.ended, name)
+	case !known || slices.ContainsFunc(s.step.Actions, func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return is }):
+		since = now
+		r.ended[name] = now
+		fallthrough
+	default:
+		s.left = since.Add(r.wait(peering.TakeOver)).Sub(now)
+	}
+	if s.left > 0 {
+		s.step.Actions = slices.DeleteFunc(slices.Clone(s.step.Actions), func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return !is })
+	}
 }
 
 func (r *Reconciler) wait(d time.Duration) time.Duration {

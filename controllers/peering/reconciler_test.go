@@ -165,6 +165,12 @@ func (b *bench) start(cfg *rest.Config) {
 	b.Reconciler = &peering.Reconciler{
 		Client: kube, Live: kube, Datastore: sessions{adapter, &b.up}, Namespace: namespace,
 		ReadSide: func(context.Context, *rest.Config) (planpeering.Side, error) { return b.side, b.sideErr },
+		Wait: func(d time.Duration) time.Duration {
+			if d == planpeering.TakeOver {
+				return time.Nanosecond
+			}
+			return d
+		},
 	}
 }
 
@@ -374,11 +380,18 @@ func TestAClusterPeeringComesAndGoes(t *testing.T) {
 	require.Equal(t, before, b.there())
 	require.False(t, b.gone("b"), "what was not seen is not gone")
 	b.Datastore = seeing
-	for _, want := range [][]string{
-		{"delete bgppeers", "delete bgppeers", "patch clusterpeerings/status"},
-		{"delete bgpconfigurations", "delete ippools", "delete ippools", "delete bgpfilters"},
+	now := time.Now()
+	b.Now, b.Wait = func() time.Time { return now }, nil
+	for _, step := range []struct {
+		after time.Duration
+		want  []string
+	}{
+		{0, []string{"delete bgppeers", "delete bgppeers", "patch clusterpeerings/status"}},
+		{9 * time.Second, nil}, // nodes may have the sessions still, and without their filter everything would pass
+		{time.Second, []string{"delete bgpconfigurations", "delete ippools", "delete ippools", "delete bgpfilters"}},
 	} {
-		require.Equal(t, want, b.writes(func() {
+		now = now.Add(step.after)
+		require.Equal(t, step.want, b.writes(func() {
 			result, err := b.reconcile("b")
 			require.NoError(t, err)
 			require.NotZero(t, result.RequeueAfter)

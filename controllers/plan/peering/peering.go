@@ -317,8 +317,8 @@ func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 	return o.Cluster.Peers[i], true
 }
 
-// takeOver is how long a node may need to do what a written BGPPeer says: a report from before may not show it.
-const takeOver = 10 * time.Second
+// TakeOver is how long a node may need to do what a written BGPPeer says: a report from before may not show it.
+const TakeOver = 10 * time.Second
 
 // change makes one BGPPeer as it should be, while all sessions but its own are Established: a change restarts its session.
 func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
@@ -347,7 +347,7 @@ func unproven(c plan.Cluster, peers []plan.Peer) []plan.Action {
 	var out []plan.Action
 	for _, p := range c.Peers {
 		ask := plan.RefreshStatus{Node: p.Node}
-		if named(peers, p.Name) && c.Statuses[p.Node].Updated.Before(p.Written.Add(takeOver)) && !slices.Contains(out, plan.Action(ask)) {
+		if named(peers, p.Name) && c.Statuses[p.Node].Updated.Before(p.Written.Add(TakeOver)) && !slices.Contains(out, plan.Action(ask)) {
 			out = append(out, ask)
 		}
 	}
@@ -409,8 +409,8 @@ func announce(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.AnnounceServices{CIDRs: want}}
 }
 
-// remove takes away what is of this ClusterPeering and not among what is to stay: sessions first. What they need goes when
-// nodes have had time to end them: without their filter everything would pass.
+// remove takes away what is of this ClusterPeering and not among what is to stay: sessions first. What they need may go when
+// nodes have had TakeOver to end them: without their filter everything would pass.
 func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	for _, p := range o.Cluster.Peers {
