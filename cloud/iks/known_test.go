@@ -302,3 +302,28 @@ func TestTheRecordIsSpoiled(t *testing.T) {
 	_, err = next(p)
 	require.NoError(t, err)
 }
+
+// What is paid are workers, and they may be there for longer than their pool: they are waited for, by name, while that can be of use.
+func TestADeletionWaitsForTheWorkersOfThePool(t *testing.T) {
+	for _, generation := range both {
+		w, p := settled(t, generation, spec(1))
+		renamed := strings.NewReplacer(`"old"`, `"`+poolID(w)+`"`, providertest.PoolName, "another").Replace(leftover)
+		_, err := deletion(t, p)
+		require.NoError(t, err)
+		w.Server.Inject(iksserver.Fault{Path: workerList, Spoil: also(renamed, strings.ReplaceAll(leftover, "kube-old", "kube-former"))})
+		w.Advance(3 * time.Minute)
+		for range 9 {
+			got, err := deletion(t, p)
+			require.NoError(t, err)
+			require.False(t, got.Done)
+			require.Contains(t, got.WaitingFor, "worker kube-old")
+			require.Contains(t, got.WaitingFor, "worker kube-former")
+			require.Contains(t, got.WaitingFor, map[string]string{iksserver.VPC: "(Incorrect account for worker)", iksserver.Classic: "(deleting)"}[generation])
+			w.Advance(3 * time.Minute)
+		}
+		w.Advance(10 * time.Minute)
+		got, err := deletion(t, p)
+		require.NoError(t, err)
+		require.True(t, got.Done, "%+v", got)
+	}
+}

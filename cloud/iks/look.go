@@ -357,7 +357,10 @@ func (p *Provider) confirm(ctx context.Context, v view, step poolplan.Step, want
 		return p.confirmNone(ctx, v)
 	case poolplan.None:
 		if step.Progress.Done && !v.state.Exists {
-			return p.confirmNone(ctx, v)
+			if waiting, err := p.confirmNone(ctx, v); err != nil || waiting != "" {
+				return waiting, err
+			}
+			return p.leftovers(ctx, v)
 		}
 	case poolplan.SetTaints, poolplan.Remove, poolplan.RemoveZone, poolplan.DeletePool:
 	}
@@ -451,6 +454,32 @@ func (p *Provider) confirmNone(ctx context.Context, v view) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// leftoverPatience is how long the workers of a pool that is no more are waited for: it may take a person.
+const leftoverPatience = 30 * time.Minute
+
+// leftovers names the workers that are still listed, and paid for, although their pool is no more.
+func (p *Provider) leftovers(ctx context.Context, v view) (string, error) {
+	list, err := v.workers(ctx, to(v.traits().workers, p.cfg.ClusterID))
+	if err != nil {
+		return "", err
+	}
+	var left []string
+	for _, w := range list {
+		i := slices.Index(p.names[:], w.poolName)
+		if p.known[w.poolID] != nil || i >= 0 && v.named[i].id == "" {
+			left = append(left, p.session.scrub(fmt.Sprintf("worker %s to go, which is left of the pool (%s)", w.ID, w.Message)))
+		}
+	}
+	now := p.cfg.Now()
+	if len(left) == 0 || p.leftSince.IsZero() {
+		p.leftSince = now
+	}
+	if now.Sub(p.leftSince) >= leftoverPatience {
+		return "", nil
+	}
+	return cloud.Capped(left, "; "), nil
 }
 
 // taintMemory is what the cloud has said about the taints of a pool.

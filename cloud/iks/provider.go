@@ -30,7 +30,9 @@ type Provider struct {
 	// cluster was read at clusterRead, zero for never.
 	cluster     description
 	clusterRead time.Time
-	taints      taintMemory
+	// leftSince is since when workers are waited for whose pool is no more.
+	leftSince time.Time
+	taints    taintMemory
 	// memory has what was asked for of each of the pools that names name.
 	memory [2]poolplan.Memory
 	// missed are the steps whose subject the cloud did not find.
