@@ -280,27 +280,27 @@ func (s routeSettings) newer() (is, known bool) {
 // by says who programs them by the defaults of 3.33, or those before.
 func (s routeSettings) by(p apiv3.IPPoolSpec, newer bool) plan.PoolRoutes {
 	out := plan.PoolRoutes{CIDR: plan.Plain(p.CIDR, longestID), Kept: p.DisableBGPExport, Selector: p.NodeSelector}
-	felix, bgp := s.felix, s.bgp
-	if newer {
-		felix, bgp = cmp.Or(felix, programsIPIP), cmp.Or(bgp, programsNoEncap)
+	felix, bgp := cmp.Or(s.felix, programsIPIP), cmp.Or(s.bgp, programsNoEncap)
+	if !newer { // either has all or none, and BIRD has them whatever Felix does
+		felix, bgp = s.felix, programsAll
+		if s.bgp == programsNone {
+			bgp = programsNone
+		}
 	}
+	has := func(value, only string) bool { return value == programsAll || newer && value == only }
 	switch {
 	case encapsulates(string(p.VXLANMode)):
 		out.Encapsulation, out.Felix = "VXLAN "+string(p.VXLANMode), true
 	case encapsulates(string(p.IPIPMode)):
-		out.Encapsulation, out.Felix = "IP-in-IP "+string(p.IPIPMode), programs(felix, programsIPIP)
-		out.BIRD = programs(bgp, programsIPIP) || bgp == "" && !out.Felix
+		out.Encapsulation, out.Felix, out.BIRD = "IP-in-IP "+string(p.IPIPMode), has(felix, programsIPIP), has(bgp, programsIPIP)
 	default:
-		// Before 3.33 Felix could have the routes of IP-in-IP only.
-		out.Encapsulation, out.Felix = "not encapsulated", felix == programsNoEncap || felix == programsAll && bgp != ""
-		out.BIRD = programs(bgp, programsNoEncap) || bgp == ""
+		out.Encapsulation, out.Felix, out.BIRD = "not encapsulated", has(felix, programsNoEncap), has(bgp, programsNoEncap)
 	}
 	out.BIRD = out.BIRD && !out.Kept
-	out.Direct = out.Felix && !strings.HasSuffix(out.Encapsulation, " Always")
+	// BIRD learns routes on the tunnel's interface as well before 3.33.
+	out.Direct = out.Felix && (!strings.HasSuffix(out.Encapsulation, " Always") || !newer && encapsulates(string(p.IPIPMode)) && !encapsulates(string(p.VXLANMode)))
 	return out
 }
-
-func programs(value, only string) bool { return value == programsAll || value == only }
 
 func encapsulates(mode string) bool { return mode != "" && mode != "Never" }
 

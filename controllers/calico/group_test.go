@@ -260,9 +260,9 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 
 	create(apiv3.KindFelixConfiguration, "default", map[string]any{"programClusterRoutes": "Enabled"})
 	time.Sleep(20 * time.Millisecond)
-	require.False(t, b.observe().Routes.Useless(), "it is looked once a minute")
+	require.False(t, b.observe().Routes.Pools[0].Felix, "it is looked once a minute")
 	b.clock.Move(routesKept)
-	b.await("the new setting", func(c plan.Cluster) bool { return c.Routes.Useless() })
+	b.await("the new setting", func(c plan.Cluster) bool { return c.Routes.Pools[0].Felix && c.Routes.Pools[0].BIRD })
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
 	b.await("the mesh off", func(c plan.Cluster) bool { return !c.BGP.MeshOn() })
 	create(apiv3.KindIPPool, "later", map[string]any{"cidr": "10.8.0.0/16"})
@@ -291,13 +291,15 @@ func TestWhoProgramsRoutes(t *testing.T) {
 		"of a build without a number":            {routeSettings{version: "master"}, bird, unknown},
 		"of a build with another's numbers":      {routeSettings{version: "1.2.0-abcdef"}, bird, unknown},
 		"of an unknown release, by both fields":  {routeSettings{version: "master", felix: "Disabled", bgp: "Enabled"}, bird, bird},
-		"of an unknown release, by Felix":        {routeSettings{version: "master", felix: "EnabledIPIPOnly"}, bird, felix},
+		"of an unknown release, by Felix":        {routeSettings{version: "master", felix: "EnabledIPIPOnly"}, bird, unknown},
 		"on the way to 3.33":                     {routeSettings{version: "v3.33.0-0.dev-512-g1a2b3c"}, bird, unknown},
 		"on the way to 3.34":                     {routeSettings{version: "v3.34.0-0.dev-7-g1a2b3c"}, bird, felix},
 		"on the way to 3.32":                     {routeSettings{version: "v3.32.0-0.dev-7-g1a2b3c"}, bird, bird},
 		"of a release that a vendor has named":   {routeSettings{version: "3.29.3-ibm1"}, bird, bird},
 		"of fields with other values":            {routeSettings{version: "v3.33.0", doubt: "x"}, unknown, unknown},
-		"IP-in-IP given to Felix":                {routeSettings{version: "v3.31.5", felix: "Enabled"}, bird, felix},
+		"given to Felix before 3.33: twice":      {routeSettings{version: "v3.31.5", felix: "Enabled"}, both, both},
+		"and taken from BIRD":                    {routeSettings{version: "v3.32.1", felix: "Enabled", bgp: "Disabled"}, felix, felix},
+		"taken from BIRD only":                   {routeSettings{version: "v3.32.1", bgp: "Disabled"}, nobody, nobody},
 		"by default from 3.33 on":                {routeSettings{version: "v3.33.0"}, bird, felix},
 		"and later":                              {routeSettings{version: "v4.0.0"}, bird, felix},
 		"as before, pinned":                      {routeSettings{version: "v3.33.1", felix: "Disabled", bgp: "Enabled"}, bird, bird},
@@ -305,7 +307,7 @@ func TestWhoProgramsRoutes(t *testing.T) {
 		"the other way round":                    {routeSettings{version: "v3.33.1", felix: "EnabledNoEncapOnly", bgp: "EnabledIPIPOnly"}, felix, bird},
 		"one field forgotten: twice":             {routeSettings{version: "v3.33.1", felix: "Enabled"}, both, felix},
 		"one field forgotten: not at all":        {routeSettings{version: "v3.33.1", felix: "Disabled"}, bird, nobody},
-		"both fields, before they had a default": {routeSettings{version: "v3.32.4", felix: "EnabledIPIPOnly", bgp: "EnabledNoEncapOnly"}, bird, felix},
+		"both fields, before they had a default": {routeSettings{version: "v3.32.4", felix: "EnabledIPIPOnly", bgp: "EnabledNoEncapOnly"}, bird, bird},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.plain, who(c.settings, plain))
@@ -423,8 +425,8 @@ func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 		"IP-in-IP of no known release": {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, version: `{"calicoVersion":""}`, says: `calicoVersion of ClusterInformation default is ""`},
 		"the same for other subnets":   {pool: `{"cidr":"10.5.0.0/16","ipipMode":"CrossSubnet"}`, version: `{"calicoVersion":"master"}`, says: `is "master"`, direct: true},
 		"and WireGuard":                {pool: `{"cidr":"10.5.0.0/16","ipipMode":"CrossSubnet"}`, version: `{"calicoVersion":"master"}`, felix: `{"wireguardEnabled":true}`, says: "WireGuard", direct: true},
-		"WireGuard, and Felix's":       {pool: pool, felix: `{"wireguardEnabled":true,"programClusterRoutes":"EnabledNoEncapOnly"}`, says: "WireGuard", direct: true},
-		"WireGuard over tunnels":       {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, felix: `{"wireguardEnabled":true,"programClusterRoutes":"Enabled"}`, says: "WireGuard"},
+		"WireGuard, and Felix's":       {pool: pool, felix: `{"wireguardEnabled":true,"programClusterRoutes":"Enabled"}`, says: "WireGuard", direct: true},
+		"WireGuard over tunnels":       {pool: `{"cidr":"10.5.0.0/16","ipipMode":"Always"}`, felix: `{"wireguardEnabled":true,"programClusterRoutes":"Enabled"}`, says: "WireGuard", direct: true},
 		"WireGuard by a variable":      {pool: pool, variables: set("FELIX_WIREGUARDENABLED", "T"), says: "FELIX_WIREGUARDENABLED of calico-node's pods enables WireGuard, and Felix has"},
 		"in lower case":                {pool: pool, variables: set("felix_wireguardEnabled", "yes"), says: "enables WireGuard"},
 		"WireGuard off by a variable":  {pool: pool, felix: `{"wireguardEnabled":true}`, node: `{"wireguardEnabled":true}`, variables: set("FELIX_WIREGUARDENABLED", "None"), says: ""},
