@@ -29,7 +29,14 @@ func peerOf(o *apiv3.BGPPeer) plan.Peer {
 		MaxRestartTime: durationOf(o.Spec.MaxRestartTime), Extra: extraOf(o.Spec),
 		Manual:    ptr.Deref(o.Spec.ReversePeering, "") == apiv3.ReversePeeringManual,
 		Workloads: o.Spec.LocalWorkloadSelector != "",
-		Filters:   o.Spec.Filters, KeepNextHop: o.Spec.KeepOriginalNextHop || string(ptr.Deref(o.Spec.NextHopMode, "")) == string(apiv3.NextHopModeKeep),
+		Filters:   o.Spec.Filters,
+	}
+	switch mode := o.Spec.NextHopMode; {
+	case mode == nil:
+		out.KeepNextHop = o.Spec.KeepOriginalNextHop // with nextHopMode Calico does not look at it
+	case string(*mode) != string(apiv3.NextHopModeAuto):
+		out.KeepNextHop = string(*mode) == string(apiv3.NextHopModeKeep)
+		out.SelfNextHop = !out.KeepNextHop
 	}
 	out.Extra += o.Annotations[unreadAnnotation]
 	out.Owned = isOurs(o) && out.Peering == ""

@@ -105,6 +105,16 @@ func TestOnlyWhatChangesSomethingIsExtra(t *testing.T) {
 	}
 }
 
+func TestTheNextHopOfAPeer(t *testing.T) {
+	for mode, want := range map[string][2]bool{"Keep": {true, false}, "Self": {false, true}, "Auto": {false, false}, "Other": {false, true}} {
+		for _, keep := range []bool{false, true} {
+			p := peerOf(&apiv3.BGPPeer{Spec: apiv3.BGPPeerSpec{NextHopMode: ptr.To(apiv3.NextHopMode(mode)), KeepOriginalNextHop: keep}})
+			require.Equal(t, want, [2]bool{p.KeepNextHop, p.SelfNextHop}, "with %s Calico does not look at keepOriginalNextHop", mode)
+		}
+	}
+	require.True(t, peerOf(&apiv3.BGPPeer{Spec: apiv3.BGPPeerSpec{KeepOriginalNextHop: true}}).KeepNextHop)
+}
+
 // libcalico-go keeps the labels of its objects in an annotation of the custom
 // resource: this is where kubectl shows that an object is ours.
 func TestTheOwnerIsToBeSeenOnTheCustomResource(t *testing.T) {

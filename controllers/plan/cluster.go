@@ -286,8 +286,8 @@ type Peer struct {
 	Filters []string
 	// Workloads: the peers are pods on the node itself (localWorkloadSelector).
 	Workloads bool
-	// KeepNextHop: what is passed on keeps its next hop. In iBGP it always does.
-	KeepNextHop bool
+	// KeepNextHop: what is passed on keeps its next hop. In iBGP it does by default, and SelfNextHop is that it does not there either, or may not.
+	KeepNextHop, SelfNextHop bool
 	// Extra is the canonical JSON of every other field that is set, "" for none.
 	// Ours have none, so anything here is an edit by others.
 	Extra string

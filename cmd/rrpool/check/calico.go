@@ -487,7 +487,9 @@ func outside(f facts) (all, only, members, shared []string) {
 		case reflects && !selects(p, ordinary):
 			only = append(only, p.Name)
 		case reflects && p.ASN == cmp.Or(p.LocalASN, own):
-			members = append(members, p.Name)
+			if members = append(members, p.Name); p.SelfNextHop {
+				members[len(members)-1] += " (by its nextHopMode packets to all pods come through the route reflectors)"
+			}
 		case reflects && !p.KeepNextHop:
 			shared = append(shared, p.Name)
 		}

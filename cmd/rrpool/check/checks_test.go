@@ -417,6 +417,11 @@ func TestRouters(t *testing.T) {
 	}
 	keeps := peer(65001, "all()")
 	keeps.KeepNextHop = true
+	self := func(as uint32, selector string) plan.Peer {
+		p := peer(as, selector)
+		p.SelfNextHop = true
+		return p
+	}
 	const reflectors, others = "has(rrpool.io/route-reflector)", "!has(rrpool.io/route-reflector)"
 	try(t, existing, map[string]row{
 		"no router":                {id: "routers", edit: with([]string{single}), unset: true},
@@ -442,6 +447,10 @@ func TestRouters(t *testing.T) {
 		"a router in the AS that nodes have for it":  {id: "routers", edit: with(nil, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, LocalASN: 65001}), want: Warning, says: "become clients"},
 		"a router in the nodes' AS, not that for it": {id: "routers", edit: with(nil, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, LocalASN: 65001}), unset: true},
 		"one in the AS, and no route reflector":      {id: "routers", edit: with(nil, peer(64512, others)), unset: true},
+		"and with itself as next hop":                {id: "routers", edit: with([]string{single}, self(64512, "")), want: Warning, says: "tor (by its nextHopMode packets to all pods come through the route reflectors)"},
+		"no service, and likewise":                   {id: "routers", edit: with(nil, self(64512, "all()")), want: Warning, says: "tor"},
+		"the same, in another AS":                    {id: "routers", edit: with([]string{"10.255.0.0/16"}, self(65001, "")), want: OK},
+		"the same, of other nodes":                   {id: "routers", edit: with([]string{single}, self(64512, others)), want: OK},
 		"and no route reflector":                     {id: "routers", edit: with([]string{single}, peer(65001, others)), want: OK},
 		"and one node":                               {id: "routers", edit: with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 64512, Node: "10.240.0.2"}), want: Warning, says: "that session restarts once"},
 		"a selector that is no":                      {id: "routers", edit: with(nil, peer(65001, "((")), unset: true},
