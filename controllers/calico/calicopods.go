@@ -81,33 +81,41 @@ type calicoPod struct {
 const (
 	// backendVariable tells calico-node's container who makes routes: BIRD, unless its value is one of noBIRD.
 	backendVariable = "CALICO_NETWORKING_BACKEND"
+	// oldVariable comes before it where it has a value: with "false" there is no BIRD.
+	oldVariable = "CALICO_NETWORKING"
+	oldNone     = "none, as CALICO_NETWORKING is false"
 	// inConfig stands for a backend that is in a ConfigMap, as Calico's manifests have it: its name and the key.
 	inConfig = "calico-config/calico_backend"
 	// configAgain is how often the ConfigMap is read, until it says that BIRD runs.
 	configAgain = time.Minute
 )
 
-var noBIRD = sets.New("none", "vxlan")
+var noBIRD = sets.New("none", "vxlan", oldNone)
 
 // fromElsewhere begins a backend that cannot be seen: it is in something that is not read.
 const fromElsewhere = "?"
 
 // backendOf gives the networking backend of a pod, "" where it is the default.
 func backendOf(pod *corev1.Pod) string {
+	env := map[string]corev1.EnvVar{}
 	for _, container := range pod.Spec.Containers {
 		for _, variable := range container.Env {
-			switch from := variable.ValueFrom; {
-			case variable.Name != backendVariable:
-			case from == nil:
-				return variable.Value
-			case from.ConfigMapKeyRef != nil && from.ConfigMapKeyRef.Name+"/"+from.ConfigMapKeyRef.Key == inConfig:
-				return inConfig
-			default:
-				return fromElsewhere
-			}
+			env[variable.Name] = variable
 		}
 	}
-	return ""
+	variable := env[backendVariable]
+	switch from, old := variable.ValueFrom, env[oldVariable]; {
+	case old.ValueFrom != nil:
+	case old.Value == "false":
+		return oldNone
+	case old.Value != "":
+		return "bird"
+	case from == nil:
+		return variable.Value
+	case from.ConfigMapKeyRef != nil && from.ConfigMapKeyRef.Name+"/"+from.ConfigMapKeyRef.Key == inConfig:
+		return inConfig
+	}
+	return fromElsewhere
 }
 
 // felixVariables are those of calico-node that come before what FelixConfigurations say of routes, of which Felix reads the names in any case,

@@ -259,6 +259,30 @@ func TestABackendWithoutBIRDIsSeenBeforeAnythingIsOrdered(t *testing.T) {
 	}
 }
 
+// rc.local of calico-node reads an old variable first.
+func TestTheOldVariableComesBeforeTheBackend(t *testing.T) {
+	elsewhere := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{}}
+	for name, c := range map[string]struct {
+		old     corev1.EnvVar
+		backend string
+		want    string
+	}{
+		"without it":        {corev1.EnvVar{Name: "OTHER"}, "vxlan", "vxlan"},
+		"empty":             {corev1.EnvVar{Name: oldVariable}, "vxlan", "vxlan"},
+		"false":             {corev1.EnvVar{Name: oldVariable, Value: "false"}, "bird", oldNone},
+		"true":              {corev1.EnvVar{Name: oldVariable, Value: "true"}, "vxlan", "bird"},
+		"in other letters":  {corev1.EnvVar{Name: oldVariable, Value: "False"}, "none", "bird"},
+		"what is not read":  {corev1.EnvVar{Name: oldVariable, ValueFrom: elsewhere}, "bird", fromElsewhere},
+		"false, by default": {corev1.EnvVar{Name: oldVariable, Value: "false"}, "", oldNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := []corev1.EnvVar{c.old, {Name: backendVariable, Value: c.backend}}
+			require.Equal(t, c.want, backendOf(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: env}}}}))
+		})
+	}
+	require.True(t, noBIRD.Has(oldNone))
+}
+
 // Canal's calico-node has another label, and its nodes have BGP addresses as well.
 func TestCanalIsRefusedAndWhatIsNotSeenIsNotKnown(t *testing.T) {
 	b := newBench(t)

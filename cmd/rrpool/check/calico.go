@@ -102,7 +102,13 @@ var calicoNodeLabels = []string{"calico-node", "canal", "canal-node"}
 // backendVariable tells calico-node who makes routes: BIRD, unless its value is one of noBIRD.
 const backendVariable = "CALICO_NETWORKING_BACKEND"
 
-var noBIRD = []string{"none", "vxlan"}
+// oldVariable comes before it where it has a value: with "false" there is no BIRD.
+const (
+	oldVariable = "CALICO_NETWORKING"
+	oldNone     = "none, as CALICO_NETWORKING is false"
+)
+
+var noBIRD = []string{"none", "vxlan", oldNone}
 
 // withBIRD is its value that names BIRD.
 const withBIRD = "bird"

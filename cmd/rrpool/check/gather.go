@@ -248,22 +248,27 @@ func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*a
 
 // backendOf is who makes routes by what calico-node's DaemonSet says, "" by default: see rc.local of calico-node.
 func (g *gatherer) backendOf(ctx context.Context, d *appsv1.DaemonSet) seen[string] {
+	env := map[string]corev1.EnvVar{}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		for _, variable := range c.Env {
-			if variable.Name != backendVariable {
-				continue
-			}
-			if variable.ValueFrom == nil {
-				return seen[string]{value: variable.Value, found: true}
-			}
-			if ref := variable.ValueFrom.ConfigMapKeyRef; ref != nil {
-				config := get(ctx, g, &corev1.ConfigMap{}, d.Namespace, ref.Name)
-				return seen[string]{value: config.value.Data[ref.Key], found: config.found, hidden: config.hidden}
-			}
-			return seen[string]{hidden: backendVariable + " is in something that is not read"}
+			env[variable.Name] = variable
 		}
 	}
-	return seen[string]{found: true}
+	variable := env[backendVariable]
+	switch from, old := variable.ValueFrom, env[oldVariable]; {
+	case old.ValueFrom != nil:
+		return seen[string]{hidden: oldVariable + " is in something that is not read"}
+	case old.Value == "false":
+		return seen[string]{value: oldNone, found: true}
+	case old.Value != "":
+		return seen[string]{value: withBIRD, found: true}
+	case from == nil:
+		return seen[string]{value: variable.Value, found: true}
+	case from.ConfigMapKeyRef != nil:
+		config := get(ctx, g, &corev1.ConfigMap{}, d.Namespace, from.ConfigMapKeyRef.Name)
+		return seen[string]{value: config.value.Data[from.ConfigMapKeyRef.Key], found: config.found, hidden: config.hidden}
+	}
+	return seen[string]{hidden: backendVariable + " is in something that is not read"}
 }
 
 // mayReport asks whether calico-node may read what is asked of it, and write the answer. In an etcd it needs no rights.
