@@ -37,6 +37,7 @@ const (
 	ReasonObservationFailed     = "ObservationFailed"
 	ReasonWriteRefused          = "WriteRefused"
 	ReasonBGPUnknown            = "BGPUnknown"
+	ReasonLabelReturns          = "LabelReturns"
 	ReasonMeshReversed          = "MeshReversed"
 )
 
@@ -154,6 +155,13 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 			"the worker stays, and costs, meanwhile", step, limit, few(waiting))
 	}
 	return nil
+}
+
+// labelled says which nodes get our label again and again, nil for none.
+func labelled(s *Scope) *plan.Problem {
+	label := s.object.Spec.BGP.NodeLabel
+	return plan.ProblemIf(len(s.Step.Labelled) > 0, ReasonLabelReturns, "others put the label %s on nodes that are no route reflectors, as often as rrpool removes it: %s: "+
+		"find what does (kubectl get nodes -l %s --show-managed-fields -o yaml) and stop it; rrpool removes it ever more seldom", label, few(s.Step.Labelled), label)
 }
 
 // since is when this wait began. It is read from the status, so that

@@ -89,7 +89,7 @@ type Reconciler struct {
 	known rollout.Observed
 	// times corrects what is later than now; origin is where Elapsed began, by our clock at the last look.
 	times rollout.Times
-	// reversals are of the mesh, by others.
+	// reversals are of the mesh and of stray labels, by others.
 	reversals rollout.Reversals
 	origin    time.Time
 	// drained is the last attempt to empty a node, countAgain when pods may be counted again after that has failed.
@@ -432,6 +432,7 @@ func (r *Reconciler) remember(ctx context.Context, s *Scope) {
 	for _, node := range s.Step.Proven {
 		r.known.Proven[node] = s.now
 	}
+	r.known.Removed = r.reversals.Removed(s.Step, s.now)
 	r.known.ShortSince = sinceWhen(r.known.ShortSince, s.Step.Short, s.now)
 	r.known.StraySince = sinceWhen(r.known.StraySince, s.Step.Stray, s.now)
 	r.known.LeavingSince = sinceWhen(r.known.LeavingSince, s.Step.Leaving, s.now)

@@ -143,7 +143,7 @@ var refusals = map[string]stopped{
 // reports are reasons for which nothing is refused: they say what goes on, or did not.
 var reports = []string{
 	pool.ReasonSessionTimeout, pool.ReasonDrainBlocked, pool.ReasonWorkersLate, pool.ReasonStepFailed,
-	pool.ReasonCalicoNodeNotRunning, pool.ReasonNodesUnserved, pool.ReasonObservationFailed, pool.ReasonBGPUnknown, pool.ReasonMeshReversed,
+	pool.ReasonCalicoNodeNotRunning, pool.ReasonNodesUnserved, pool.ReasonObservationFailed, pool.ReasonBGPUnknown, pool.ReasonMeshReversed, pool.ReasonLabelReturns,
 }
 
 // check, plan and the manager say the same of every cluster in which the manager does nothing. What this user cannot see

@@ -36,7 +36,7 @@ func (w *world) observe() rollout.Observed {
 		o.Statuses[name] = *st
 	}
 	if w.remembers {
-		o.Reversed = w.reversals.Seen(o.Cluster, w.clock())
+		o.Reversed, o.Removed = w.reversals.Seen(o.Cluster, w.clock()), w.removed
 	}
 	w.addCrowd(&o)
 	if pool := w.pool; !w.cloudSilent {
@@ -98,6 +98,7 @@ func (w *world) manage(limit int) *rollout.Step {
 	w.shortSince = sinceWhen(s.Short, w.shortSince, w.clock())
 	w.straySince = sinceWhen(s.Stray, w.straySince, w.clock())
 	w.leavingSince = sinceWhen(s.Leaving, w.leavingSince, w.clock())
+	w.removed = w.reversals.Removed(s, w.clock())
 	w.robbed = w.robbed && s.Name != rollout.Steady
 	for _, n := range s.Proven {
 		w.proven[n] = w.clock()

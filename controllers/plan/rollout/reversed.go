@@ -17,15 +17,46 @@ const (
 	reversalPause     = time.Hour
 	longestPause      = 16 * time.Hour
 	reversalForgotten = 6 * time.Hour
+	// A label that comes back as often stays for labelPause at first, and for longestLabelPause at most, so that what else is due is done.
+	labelPause        = time.Minute
+	longestLabelPause = time.Hour
 )
 
 // AwaitMeshOwner is the step that leaves on a mesh that others keep on.
 const AwaitMeshOwner = "AwaitMeshOwner"
 
-// Reversals remembers when others switched on again what rrpool had switched off. Losing that costs as many reversals again.
+// Reversals remembers when others switched on again what rrpool had switched off, and which labels rrpool has removed. Losing that costs as
+// many reversals again.
 type Reversals struct {
 	offSince time.Time
 	times    []time.Time
+	removed  map[string][]time.Time
+}
+
+// Removed takes in what a step has done, and gives when stray labels were removed, by node.
+func (r *Reversals) Removed(s Step, now time.Time) map[string][]time.Time {
+	out := map[string][]time.Time{}
+	for node, times := range r.removed {
+		if now.Sub(times[len(times)-1]) < reversalForgotten {
+			out[node] = times
+		}
+	}
+	for _, a := range s.Actions {
+		if a, clears := a.(plan.ClearReflector); clears && s.Name == RemoveStrayLabel {
+			out[a.Node] = append(slices.Clip(out[a.Node]), now)
+		}
+	}
+	r.removed = out
+	return out
+}
+
+// keepsLabel reports whether a stray label is left for now, as others put it on again and again.
+func (v *view) keepsLabel(n plan.Node) bool {
+	times := v.Removed[n.Name]
+	if len(times) < mostReversals {
+		return false
+	}
+	return !v.passed(times[len(times)-1], min(labelPause<<min(len(times)-mostReversals, 8), longestLabelPause))
 }
 
 // Seen takes in what is observed, and gives the reversals that followed each other.

@@ -42,6 +42,38 @@ func TestAMeshThatGitKeepsOnIsLeftOn(t *testing.T) {
 	require.Equal(t, rollout.Steady, w.next(w.observe()).Name)
 }
 
+// Something puts the label on a client, at once whenever it is gone. A worker that dies meanwhile is replaced all the same, and the label is
+// removed ever more seldom; when that has ended it goes for good.
+func TestALabelThatComesBackHoldsNothingUp(t *testing.T) {
+	w, _ := migrated(t)
+	w.remembers = true
+	labelled := w.clients()[0]
+	puts := 0
+	run := func(seconds int) {
+		for range seconds {
+			if !labelled.RoleLabel {
+				labelled.RoleLabel = true
+				puts++
+				w.changed()
+			}
+			w.step()
+		}
+	}
+	run(60)
+	require.Equal(t, 4, puts, "three removals")
+	s := w.next(w.observe())
+	require.Equal(t, []string{labelled.Name}, s.Labelled)
+	require.Equal(t, rollout.Steady, s.Name)
+	dead := w.reflectors()[0]
+	w.setAlive(false, dead)
+	run(2 * 3600)
+	require.NotContains(t, w.sorted(), dead, "its worker is replaced")
+	require.LessOrEqual(t, puts, 12)
+	require.Empty(t, w.run(2*3600), w.story())
+	require.False(t, labelled.RoleLabel)
+	require.Empty(t, w.next(w.observe()).Labelled)
+}
+
 func TestWhatCountsAsAReversal(t *testing.T) {
 	saved, now, r := &plan.Mesh{}, time.Unix(1_800_000_000, 0), rollout.Reversals{}
 	see := func(on bool, restored time.Time, after time.Duration) int {

@@ -24,8 +24,9 @@ type Observed struct {
 	// MeshSince is when this process first saw the mesh on without interruption, ShortSince, StraySince and LeavingSince
 	// the same for Step.Short, Step.Stray and Step.Leaving; zero while not. Losing them costs a wait.
 	MeshSince, ShortSince, StraySince, LeavingSince time.Time
-	// Reversed is when others switched the mesh on again, see Reversals.
+	// Reversed is when others switched the mesh on again, Removed when rrpool has removed stray labels, by node; see Reversals.
 	Reversed []time.Time
+	Removed  map[string][]time.Time
 	// ClockSet is when this process last found its clock set forth or back, zero for never: how long ago
 	// something earlier happened is unknown then. No time in Cluster is later than now, see Times.
 	ClockSet time.Time
@@ -140,6 +141,8 @@ type Step struct {
 	// Unserved names the Ready clients that lack a session with every reflector for longer
 	// than sessions take to start; nil while that is unknown.
 	Unserved []string
+	// Labelled names the nodes whose stray label is left for a while, as others put it on again and again.
+	Labelled []string
 	// Urgent: without this step routes stay lost, so no refusal may hold it up.
 	Urgent bool
 	// Drains is the node whose evictable pods this step needs to know, "" for none; see Observed.Evictable.

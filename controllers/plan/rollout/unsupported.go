@@ -354,17 +354,23 @@ func awaitBGP(v *view) *Step {
 	return s
 }
 
+// RemoveStrayLabel is the step that takes our label from a node that is no reflector.
+const RemoveStrayLabel = "RemoveStrayLabel"
+
+// isStrayLabel reports whether a node carries our label and is no reflector.
+func (v *view) isStrayLabel(n plan.Node) bool {
+	return n.RoleLabel && n.ClusterID == "" && (!n.HoldsRole() || v.mislabelled(n))
+}
+
 // strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.
 // While the mesh is on and our BGPPeers exist, the label has turned the node's mesh sessions into others, and
 // taking it away restarts them once more: that needs reflectors that serve.
 func strayLabels(v *view) *Step {
-	n, ok := first(v.Nodes, func(n plan.Node) bool {
-		return n.RoleLabel && n.ClusterID == "" && (!n.HoldsRole() || v.mislabelled(n))
-	})
+	n, ok := first(v.Nodes, func(n plan.Node) bool { return v.isStrayLabel(n) && !v.keepsLabel(n) })
 	if !ok || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
 		return nil // a label of the user's choice may be in use for something else as well
 	}
-	s := do("RemoveStrayLabel", fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name), plan.ClearReflector{Node: n.Name})
+	s := do(RemoveStrayLabel, fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name), plan.ClearReflector{Node: n.Name})
 	if v.mislabelled(n) && v.hasPeers() {
 		v.addCost(s, "; without it all its sessions start anew: ", n)
 	}

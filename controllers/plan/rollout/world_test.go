@@ -96,6 +96,7 @@ type world struct {
 	clockSet  time.Time     // when the manager last noticed that its clock was set
 	times     rollout.Times // the manager's memory of times that are later than now
 	reversals rollout.Reversals
+	removed   map[string][]time.Time
 	remembers bool // the manager remembers reversals; many disturbances are no repository
 }
 
