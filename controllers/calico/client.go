@@ -3,6 +3,7 @@ package calico
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -133,20 +134,26 @@ func decode(group schema.GroupVersion, raw *unstructured.Unstructured, into reso
 	if err != nil {
 		return fmt.Errorf("parsing %s %q: %w", kind.Kind, raw.GetName(), err)
 	}
-	into.GetObjectKind().SetGroupVersionKind(kind)
-	if err = fromStored(group, into); err != nil {
+	return asCalicoHas(group, kind, into, unread)
+}
+
+// asCalicoHas gives a custom resource of this kind the metadata that Calico shows, and notes what could not be read.
+func asCalicoHas(group schema.GroupVersion, kind schema.GroupVersionKind, o resource, unread map[string]any) error {
+	managed := o.GetManagedFields()
+	o.GetObjectKind().SetGroupVersionKind(kind)
+	if err := fromStored(group, o); err != nil {
 		return err
 	}
-	if kind.Kind == apiv3.KindBGPConfiguration && len(into.GetManagedFields()) == 0 {
-		into.SetManagedFields(raw.GetManagedFields())
+	if kind.Kind == apiv3.KindBGPConfiguration && len(o.GetManagedFields()) == 0 {
+		o.SetManagedFields(managed)
 	}
-	annotations := into.GetAnnotations()
+	annotations := o.GetAnnotations()
 	delete(annotations, unreadAnnotation)
 	if len(unread) > 0 {
 		text, _ := json.Marshal(unread) // it was JSON
 		annotations = labels.Merge(annotations, map[string]string{unreadAnnotation: plan.Plain(string(text), longestID)})
 	}
-	into.SetAnnotations(annotations)
+	o.SetAnnotations(annotations)
 	return nil
 }
 
@@ -220,11 +227,23 @@ type backend struct {
 	group  schema.GroupVersion
 }
 
-// listOf makes a list.
-func (b backend) listOf(kind string) *unstructured.UnstructuredList {
+// listOf makes a list of custom resources as they are.
+func (b backend) listOf(kind string) client.ObjectList {
 	out := &unstructured.UnstructuredList{}
 	out.SetGroupVersionKind(b.group.WithKind(kind + "List"))
 	return out
+}
+
+// typedListOf makes a list that is read fast, in a fraction of the memory, and not at all where one field of one object cannot be read. From
+// an etcd such an object would be missing.
+func (b backend) typedListOf(kind string) client.ObjectList {
+	_, known := blanks[kind]
+	if _, etcd := b.client.(*Etcd); known && !etcd {
+		if out, err := b.client.Scheme().New(b.group.WithKind(kind + "List")); err == nil {
+			return out.(client.ObjectList) //nolint:forcetypeassert // it is one of Calico's
+		}
+	}
+	return b.listOf(kind)
 }
 
 // pageOf is how many objects are listed at a time: there may be tens of thousands of affinities, and other objects of 1 MB each.
@@ -239,24 +258,29 @@ func pageOf(kind string) client.Limit {
 func (b backend) List(ctx context.Context, of model.ListInterface, _ string) (*model.KVPairList, error) {
 	out := &model.KVPairList{}
 	for next := ""; ; {
-		list := b.listOf(kindOf(of))
-		if err := b.client.List(ctx, list, pageOf(kindOf(of)), client.Continue(next)); err != nil {
-			return nil, err //nolint:wrapcheck // the syncer looks at the error's type
+		list := b.typedListOf(kindOf(of))
+		err := b.client.List(ctx, list, pageOf(kindOf(of)), client.Continue(next))
+		if answered := apierrors.APIStatus(nil); err != nil && !errors.As(err, &answered) {
+			list = b.listOf(kindOf(of))
+			err = b.client.List(ctx, list, pageOf(kindOf(of)), client.Continue(next))
 		}
-		for i := range list.Items {
-			out.KVPairs = append(out.KVPairs, b.pairOf(kindOf(of), &list.Items[i]))
+		if err == nil {
+			err = meta.EachListItem(list, func(o runtime.Object) error {
+				out.KVPairs = append(out.KVPairs, b.pairOf(kindOf(of), o))
+				return nil
+			})
 		}
 		out.Revision, next = list.GetResourceVersion(), list.GetContinue()
-		if next == "" {
-			return out, nil
+		if err != nil || next == "" {
+			return out, err //nolint:wrapcheck // the syncer looks at the error's type
 		}
 	}
 }
 
-// Watch implements api.Client.
+// Watch implements api.Client. It ends with an object of which a field cannot be read; then all are listed anew.
 func (b backend) Watch(ctx context.Context, of model.ListInterface, opts api.WatchOptions) (api.WatchInterface, error) {
 	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: opts.Revision, AllowWatchBookmarks: true}}
-	w, err := b.client.Watch(ctx, b.listOf(kindOf(of)), from)
+	w, err := b.client.Watch(ctx, b.typedListOf(kindOf(of)), from)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the syncer looks at the error's type
 	}
@@ -312,22 +336,29 @@ var blanks = map[string]func() resource{
 
 // pairOf is an object as the syncer passes it on. Calico leaves out one whose metadata annotation cannot be read; here it is noted.
 func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
-	raw := object.(*unstructured.Unstructured) //nolint:forcetypeassert // what is listed and watched is one
+	o := object.(client.Object) //nolint:forcetypeassert // what is listed and watched is one
 	if kind != apiv3.KindBGPConfiguration {
-		raw.SetManagedFields(nil) // the largest part of a small object, and nothing reads it
+		o.SetManagedFields(nil) // the largest part of a small object, and nothing reads it
 	}
-	var o client.Object = raw
-	if blank, ok := blanks[kind]; ok {
-		known := blank()
-		if err := decode(b.group, raw, known); err != nil {
-			known.SetName(raw.GetName())
-			known.SetResourceVersion(raw.GetResourceVersion())
-			known.SetAnnotations(map[string]string{unreadAnnotation: plan.Plain(err.Error(), longestID)})
+	name, revision := o.GetName(), o.GetResourceVersion()
+	if blank, known := blanks[kind]; known {
+		of, err := blank(), error(nil)
+		if raw, is := o.(*unstructured.Unstructured); is {
+			err = decode(b.group, raw, of)
+		} else {
+			of = o.(resource) //nolint:forcetypeassert // as listed
+			err = asCalicoHas(b.group, GroupV3.WithKind(kind), of, nil)
 		}
-		o = known
+		if err != nil {
+			of = blank()
+			of.SetName(name)
+			of.SetResourceVersion(revision)
+			of.SetAnnotations(map[string]string{unreadAnnotation: plan.Plain(err.Error(), longestID)})
+		}
+		o = of
 	}
 	slim(o)
-	return &model.KVPair{Key: model.ResourceKey{Kind: kind, Name: raw.GetName()}, Value: o, Revision: raw.GetResourceVersion()}
+	return &model.KVPair{Key: model.ResourceKey{Kind: kind, Name: name}, Value: o, Revision: revision}
 }
 
 // slim leaves of what others may make many or large no more than is read.
