@@ -269,8 +269,8 @@ func (p *Provider) inspect(ctx context.Context, v view, o pool, s *cloud.Pool) (
 // findGeneration finds out which API the cluster speaks, which never changes: what was read before counts while it cannot be read again.
 func (p *Provider) findGeneration(ctx context.Context) (generation, error) {
 	if now := p.cfg.Now(); p.clusterRead.IsZero() || now.Sub(p.clusterRead) >= clusterKept {
-		if err := p.readCluster(ctx); err != nil && p.clusterRead.IsZero() {
-			return nil, err
+		if err := p.readCluster(ctx); err != nil && (p.clusterRead.IsZero() || cloud.Is(err, cloud.Unauthorized)) {
+			return nil, err // a key that is refused is not tried twice a look
 		} else if err != nil {
 			p.clusterRead = now.Add(poolplan.SettlePause - clusterKept) // orders still ask for it
 		}

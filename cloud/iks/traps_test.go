@@ -508,7 +508,6 @@ func TestADescriptionThatCannotBeReadAgain(t *testing.T) {
 	for _, generation := range both {
 		for name, fault := range map[string]iksserver.Fault{
 			"an error":        {Path: "getCluster$", Status: http.StatusBadGateway, Body: `{"code":"E0001","description":"try later"}`},
-			"no permission":   {Path: "getCluster$", Status: http.StatusForbidden, Body: `{"code":"E0004","description":"not allowed"}`},
 			"another cluster": {Path: "getCluster$", Spoil: replaced(`"`+clusterID+`"`, `"other"`, `"production"`, `"other"`)},
 		} {
 			t.Run(generation+" "+name, func(t *testing.T) {
