@@ -61,7 +61,7 @@ func machines(pools []pool) map[string]int {
 
 // flavors are those that a pool to be made may have, the best first; one that takes over from a pool of ours has that one's. free: they are a choice.
 func (p *Provider) flavors(v view, given string) (list []string, free bool) {
-	for _, o := range v.named {
+	for _, o := range v.named[:] {
 		if p.owns(o) {
 			given = cmp.Or(given, o.flavor)
 		}

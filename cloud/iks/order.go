@@ -179,7 +179,7 @@ func (p *Provider) offers(ctx context.Context, at route) (out offers, err error)
 		}
 	}
 	if len(out.known) == 0 {
-		return offers{}, cmp.Or(out.odd, error(unlisted{errors.New("the cloud lists none")}))
+		return offers{}, cmp.Or(out.odd, error(unlisted{errors.New("the cloud lists none")})) //nolint:wrapcheck // both are ours
 	}
 	slices.Sort(out.offered)
 	out.offered = slices.Compact(out.offered)

@@ -112,7 +112,7 @@ func decode(group schema.GroupVersion, raw *unstructured.Unstructured, into reso
 		if err == nil {
 			err = utiljson.Unmarshal(text, o)
 		}
-		return err
+		return err //nolint:wrapcheck // the caller wraps
 	}
 	kind, blank, unread := into.GetObjectKind().GroupVersionKind(), into.DeepCopyObject(), map[string]any{}
 	err := fill(into, raw.Object)
@@ -342,7 +342,8 @@ func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
 	}
 	name, revision := o.GetName(), o.GetResourceVersion()
 	if blank, known := blanks[kind]; known {
-		of, err := blank(), error(nil)
+		var err error
+		of := blank()
 		if raw, is := o.(*unstructured.Unstructured); is {
 			err = decode(b.group, raw, of)
 		} else {

@@ -92,9 +92,19 @@ func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 
 // keepers are tools that bring an object back to what is described elsewhere, by parts of the names that they leave on it.
 var keepers = [][2]string{
-	{"argocd", "Argo CD"}, {"fluxcd.io", "Flux"}, {"kustomize-controller", "Flux"}, {"helm", "Helm"}, {"cattle.io", "Rancher"}, {"addonmanager", "the addon manager"},
-	{"configsync", "Config Sync"}, {"configmanagement", "Config Sync"}, {"kapp.k14s.io", "kapp"}, {"crossplane", "Crossplane"}, {"terraform", "Terraform"},
-	{"pulumi", "Pulumi"}, {"app.kubernetes.io/instance", "Argo CD or Helm"},
+	{"argocd", "Argo CD"},
+	{"fluxcd.io", "Flux"},
+	{"kustomize-controller", "Flux"},
+	{"helm", "Helm"},
+	{"cattle.io", "Rancher"},
+	{"addonmanager", "the addon manager"},
+	{"configsync", "Config Sync"},
+	{"configmanagement", "Config Sync"},
+	{"kapp.k14s.io", "kapp"},
+	{"crossplane", "Crossplane"},
+	{"terraform", "Terraform"},
+	{"pulumi", "Pulumi"},
+	{"app.kubernetes.io/instance", "Argo CD or Helm"},
 }
 
 // keeperOf names the first of them with what shows it.
@@ -124,7 +134,7 @@ func keeperOf(o *apiv3.BGPConfiguration) string {
 func writerOf(o *apiv3.BGPConfiguration) string {
 	last, name := time.Time{}, ""
 	for _, f := range o.ManagedFields {
-		if f.FieldsV1 != nil && f.Time != nil && !f.Time.Time.Before(last) && strings.Contains(string(f.FieldsV1.Raw), `"f:nodeToNodeMeshEnabled"`) {
+		if f.FieldsV1 != nil && f.Time != nil && !f.Time.Time.Before(last) && strings.Contains(f.FieldsV1.GetRawString(), `"f:nodeToNodeMeshEnabled"`) {
 			last, name = f.Time.Time, "field manager "+plan.Plain(f.Manager, longestID)
 		}
 	}

@@ -429,7 +429,7 @@ func TestAConfigurationWithoutASpecIsGivenOneAndKeepsItsMetadata(t *testing.T) {
 func TestWhoKeepsTheBGPConfiguration(t *testing.T) {
 	at := func(manager, fields string, minute int64) metav1.ManagedFieldsEntry {
 		when := metav1.NewTime(time.Unix(60*minute, 0))
-		return metav1.ManagedFieldsEntry{Manager: manager, Time: &when, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &when, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	const mesh, other = `{"f:spec":{"f:nodeToNodeMeshEnabled":{}}}`, `{"f:spec":{"f:asNumber":{}}}`
 	for name, tc := range map[string]struct {

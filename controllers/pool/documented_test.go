@@ -20,12 +20,13 @@ var (
 	spelled = map[string][]string{
 		"../../config/api/v1alpha1": {`Condition\w+ += "(\w+)"`},
 		".":                         {`condition\(metav1\.Condition\w+, "(\w+)"`, `Step\w+ += "(\w+)"`, `rollout\.Step\{\s*Name: "(\w+)"`},
-		"../plan/rollout":           {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster|ForgetMesh) += "(\w+)"`},
+		"../plan/rollout":           {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster|ForgetMesh|RemoveStrayLabel|AwaitMeshOwner) += "(\w+)"`},
 	}
 	problems = map[string][]string{
 		"../../cloud":      {`Kind = "(\w+)"`},
 		".":                {`Reason\w+ += "(\w+)"`},
 		"../calico":        {`Reason\w+ += "(\w+)"`},
+		"../plan":          {`Reason\w+ += "(\w+)"`},
 		"../plan/topology": {`Reason\w+ += "(\w+)"`},
 		"../plan/rollout":  {`plan\.Problem(?:If|f)\([^"\n]*"(\w+)"`},
 	}

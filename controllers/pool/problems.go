@@ -150,6 +150,7 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 		}
 		return plan.Problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
 			step, limit, few(waiting), where)
+	case rollout.AwaitsOwner: // said at once, see above
 	case rollout.AwaitsPeering:
 		return plan.Problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at what its conditions say (kubectl describe clusterpeering); "+
 			"the worker stays, and costs, meanwhile", step, limit, few(waiting))

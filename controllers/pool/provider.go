@@ -316,7 +316,7 @@ func region(nodes []plan.Node) string {
 	}
 	for _, label := range []string{"ibm-cloud.kubernetes.io/zone", corev1.LabelTopologyZone} {
 		for _, node := range nodes {
-			if parts := zoneForm.FindStringSubmatch(node.Labels[label]); parts != nil && parts[1]+metros[parts[2]] != "" {
+			if parts := zoneForm.FindStringSubmatch(node.Labels[label]); len(parts) > 2 && parts[1]+metros[parts[2]] != "" {
 				return parts[1] + metros[parts[2]]
 			}
 		}

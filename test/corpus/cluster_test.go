@@ -226,7 +226,7 @@ func (g group) nodes(t *testing.T, i int) (out []*corev1.Node) {
 		if g.PodCIDR != "" {
 			first := netip.MustParsePrefix(g.PodCIDR)
 			of := first.Addr().As4()
-			of[2] += byte(j) //nolint:gosec // G115: a handful
+			of[2] += byte(j)
 			n.Spec.PodCIDR = netip.PrefixFrom(netip.AddrFrom4(of), first.Bits()).String()
 			n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}
 		}

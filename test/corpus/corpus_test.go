@@ -221,9 +221,9 @@ type cached struct {
 
 func (c cached) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	if _, secret := o.(*corev1.Secret); secret {
-		return c.secrets.Get(ctx, key, o, opts...) //nolint:wrapcheck // the manager's own words
+		return c.secrets.Get(ctx, key, o, opts...)
 	}
-	return c.Client.Get(ctx, key, o, opts...) //nolint:wrapcheck // the same
+	return c.Client.Get(ctx, key, o, opts...)
 }
 
 // reconciler is the manager's, see connect of cmd/manager; Nodes are read without a cache, as who may list and watch them, but not get one.
