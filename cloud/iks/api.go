@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
@@ -241,9 +242,10 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 	if all && len(list) == 0 {
 		return nil, p.implausible("it lists no worker of the cluster at all")
 	}
+	updates := sync.OnceValue(func() bool { return p.masterUpdates(ctx) })
 	var out []cloud.Worker
 	for _, w := range list {
-		if w.unknown && w.poolID == of.id && p.masterUpdates(ctx) {
+		if w.unknown && w.poolID == of.id && updates() {
 			w.State = cloud.WorkerDeployed // the master cannot tell for that time
 		}
 		if w.State == cloud.WorkerDeployed {

@@ -79,8 +79,8 @@ type calicoPod struct {
 }
 
 const (
-	// backendVariable tells calico-node's container who makes routes: BIRD, unless its value is one of noBIRD.
-	backendVariable = "CALICO_NETWORKING_BACKEND"
+	// BackendVariable tells calico-node's container who makes routes: BIRD, unless its value is one of NoBIRD.
+	BackendVariable = "CALICO_NETWORKING_BACKEND"
 	// oldVariable comes before it where it has a value: with "false" there is no BIRD.
 	oldVariable = "CALICO_NETWORKING"
 	oldNone     = "none, as CALICO_NETWORKING is false"
@@ -90,29 +90,41 @@ const (
 	configAgain = time.Minute
 )
 
-var noBIRD = sets.New("none", "vxlan", oldNone)
+// NoBIRD are the backends without BIRD.
+var NoBIRD = sets.New("none", "vxlan", oldNone)
 
 // fromElsewhere begins a backend that cannot be seen: it is in something that is not read.
 const fromElsewhere = "?"
 
-// backendOf gives the networking backend of a pod, "" where it is the default.
-func backendOf(pod *corev1.Pod) string {
+// Backend gives the variable that tells calico-node's containers who makes routes, as rc.local in its image reads them. Without a value it is
+// the default, BIRD; a value of NoBIRD says that there is none.
+func Backend(containers []corev1.Container) corev1.EnvVar {
 	env := map[string]corev1.EnvVar{}
-	for _, container := range pod.Spec.Containers {
+	for _, container := range containers {
 		for _, variable := range container.Env {
 			env[variable.Name] = variable
 		}
 	}
-	variable := env[backendVariable]
-	switch from, old := variable.ValueFrom, env[oldVariable]; {
+	switch old := env[oldVariable]; {
 	case old.ValueFrom != nil:
+		return old
 	case old.Value == "false":
-		return oldNone
+		return corev1.EnvVar{Name: oldVariable, Value: oldNone}
 	case old.Value != "":
-		return "bird"
+		return corev1.EnvVar{Name: oldVariable, Value: "bird"}
+	}
+	variable := env[BackendVariable]
+	variable.Name = BackendVariable
+	return variable
+}
+
+// backendOf gives the networking backend of a pod, "" where it is the default.
+func backendOf(pod *corev1.Pod) string {
+	variable := Backend(pod.Spec.Containers)
+	switch from := variable.ValueFrom; {
 	case from == nil:
 		return variable.Value
-	case from.ConfigMapKeyRef != nil && from.ConfigMapKeyRef.Name+"/"+from.ConfigMapKeyRef.Key == inConfig:
+	case variable.Name == BackendVariable && from.ConfigMapKeyRef != nil && from.ConfigMapKeyRef.Name+"/"+from.ConfigMapKeyRef.Key == inConfig:
 		return inConfig
 	}
 	return fromElsewhere
@@ -186,11 +198,11 @@ func (c *calicoPods) backends(ctx context.Context, log logr.Logger) (withoutBIRD
 	if seen.Has(inConfig) {
 		seen.Delete(inConfig).Insert(c.backendInConfig(ctx, log))
 	}
-	if noBIRD.IsSuperset(seen) {
+	if NoBIRD.IsSuperset(seen) {
 		return strings.Join(sets.List(seen), ", "), ""
 	}
-	if noBIRD.Clone().Insert(fromElsewhere).IsSuperset(seen) {
-		return "", fmt.Sprintf("%s of calico-node's pods is in something that rrpool does not read", backendVariable)
+	if NoBIRD.Clone().Insert(fromElsewhere).IsSuperset(seen) {
+		return "", fmt.Sprintf("%s of calico-node's pods is in something that rrpool does not read", BackendVariable)
 	}
 	return "", ""
 }
@@ -200,7 +212,7 @@ func (c *calicoPods) backends(ctx context.Context, log logr.Logger) (withoutBIRD
 func (c *calicoPods) backendInConfig(ctx context.Context, log logr.Logger) string {
 	c.mu.Lock()
 	known := c.configured
-	due := (known == fromElsewhere || noBIRD.Has(known)) && c.now().Sub(c.configuredAt) >= configAgain
+	due := (known == fromElsewhere || NoBIRD.Has(known)) && c.now().Sub(c.configuredAt) >= configAgain
 	if due {
 		c.configuredAt = c.now()
 	}
@@ -484,7 +496,7 @@ func (n *namespacedPods) Transformer() cache.TransformFunc {
 	return func(in any) (any, error) {
 		if pod, ok := in.(*corev1.Pod); ok {
 			pod.Labels, pod.Annotations, pod.ManagedFields = nil, nil, nil
-			env := []corev1.EnvVar{{Name: backendVariable, Value: backendOf(pod)}}
+			env := []corev1.EnvVar{{Name: BackendVariable, Value: backendOf(pod)}}
 			for name, value := range felixOf(pod) {
 				env = append(env, corev1.EnvVar{Name: name, Value: value})
 			}

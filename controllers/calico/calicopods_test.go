@@ -276,11 +276,11 @@ func TestTheOldVariableComesBeforeTheBackend(t *testing.T) {
 		"false, by default": {corev1.EnvVar{Name: oldVariable, Value: "false"}, "", oldNone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := []corev1.EnvVar{c.old, {Name: backendVariable, Value: c.backend}}
+			env := []corev1.EnvVar{c.old, {Name: BackendVariable, Value: c.backend}}
 			require.Equal(t, c.want, backendOf(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: env}}}}))
 		})
 	}
-	require.True(t, noBIRD.Has(oldNone))
+	require.True(t, NoBIRD.Has(oldNone))
 }
 
 // Canal's calico-node has another label, and its nodes have BGP addresses as well.
@@ -298,7 +298,7 @@ func TestCanalIsRefusedAndWhatIsNotSeenIsNotKnown(t *testing.T) {
 	for _, label := range []string{"canal", "canal-node"} {
 		pod := calicoNodePod("kube-system", label, five, "", time.Time{})
 		pod.Labels["k8s-app"] = label
-		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: backendVariable, Value: "none"}}
+		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: BackendVariable, Value: "none"}}
 		create(pod)
 		b.await(label, func(c plan.Cluster) bool {
 			return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonBGPDisabled && strings.Contains(c.Problems[0].Message, "as flannel does in Canal")
@@ -403,7 +403,7 @@ func TestAPodThatPretendsToBeCalicoNodeIsNotBelieved(t *testing.T) {
 	}
 	asItIs := func(*corev1.Pod) {}
 	withoutBIRD := func(p *corev1.Pod) {
-		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: backendVariable, Value: "none"}}
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: BackendVariable, Value: "none"}}
 	}
 	const failing, absent, ready, unknown = plan.CalicoNodeNotReady, plan.CalicoNodeAbsent, plan.CalicoNodeReady, plan.CalicoNodeUnknown
 	for name, c := range map[string]struct {
@@ -449,7 +449,7 @@ func TestAPodThatPretendsToBeCalicoNodeDoesNotHideThatBIRDDoesNotRun(t *testing.
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		nodes = append(nodes, plan.Node{Name: name})
 		pod := calicoNodePod("kube-system", name, name, corev1.ConditionTrue, p.now())
-		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: backendVariable, Value: "vxlan"}}
+		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: BackendVariable, Value: "vxlan"}}
 		own = append(own, pod)
 	}
 	require.NoError(t, p.spaces[0].Replace(own, ""))

@@ -124,7 +124,7 @@ func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.S
 	s.seenBGP = s.seenBGP || slices.ContainsFunc(slices.Collect(maps.Values(reports)), runs)
 	switch {
 	case withoutBIRD != "":
-		return fmt.Sprintf("%s is %q", backendVariable, withoutBIRD), ""
+		return fmt.Sprintf("%s is %q", BackendVariable, withoutBIRD), ""
 	case s.seenBGP:
 		return "", ""
 	case unknown != "" && slices.Contains(of, canalType) && !slices.Contains(of, "bgp"):
@@ -241,7 +241,7 @@ func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD st
 	}
 	if why != "" {
 		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: why + ": no BIRD makes BGP sessions; delete this object where something else carries the routes, " +
-			"as flannel does in Canal and an agent of its own in the VPP dataplane, or, where nothing does, enable BIRD (Installation spec.calicoNetwork.bgp: Enabled, or " + backendVariable + "=bird)"})
+			"as flannel does in Canal and an agent of its own in the VPP dataplane, or, where nothing does, enable BIRD (Installation spec.calicoNetwork.bgp: Enabled, or " + BackendVariable + "=bird)"})
 	}
 	if watches[apiv3.KindCalicoNodeStatus].missing {
 		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +

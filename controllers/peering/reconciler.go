@@ -153,19 +153,16 @@ func (r *Reconciler) hold(s *scope) {
 	if r.ended == nil {
 		r.ended = map[string]time.Time{}
 	}
-	since, known := r.ended[name]
-	switch {
-	case !s.desired.Gone || len(s.step.Actions) == 0:
+	if !s.desired.Gone || len(s.step.Actions) == 0 {
 		delete(r.ended, name)
-	case !known || slices.ContainsFunc(s.step.Actions, func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return is }):
-		since = now
-		r.ended[name] = now
-		fallthrough
-	default:
-		s.left = since.Add(r.wait(peering.TakeOver)).Sub(now)
+		return
 	}
-	if s.left > 0 {
-		s.step.Actions = slices.DeleteFunc(slices.Clone(s.step.Actions), func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return !is })
+	ends := slices.DeleteFunc(slices.Clone(s.step.Actions), func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return !is })
+	if _, known := r.ended[name]; !known || len(ends) > 0 {
+		r.ended[name] = now
+	}
+	if s.left = r.ended[name].Add(r.wait(peering.TakeOver)).Sub(now); s.left > 0 {
+		s.step.Actions = ends
 	}
 }
 

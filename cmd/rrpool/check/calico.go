@@ -99,18 +99,7 @@ func (f facts) inEtcd() bool { return f.snapshot.Cluster.CalicoAPI == calico.Etc
 // calicoNodeLabels mark calico-node's pods in every way to install Calico: alone, as Canal, or as kubespray had that.
 var calicoNodeLabels = []string{"calico-node", "canal", "canal-node"}
 
-// backendVariable tells calico-node who makes routes: BIRD, unless its value is one of noBIRD.
-const backendVariable = "CALICO_NETWORKING_BACKEND"
-
-// oldVariable comes before it where it has a value: with "false" there is no BIRD.
-const (
-	oldVariable = "CALICO_NETWORKING"
-	oldNone     = "none, as CALICO_NETWORKING is false"
-)
-
-var noBIRD = []string{"none", "vxlan", oldNone}
-
-// withBIRD is its value that names BIRD.
+// withBIRD is the backend that is BIRD.
 const withBIRD = "bird"
 
 // calicoNamespaces are where calico-node mostly is: by manifest, and by the operator.
@@ -220,15 +209,15 @@ func speaking(f facts) *Result {
 func doubtful(f facts) *Result {
 	kind := strings.Split(f.information.value.Spec.ClusterType, ",")
 	switch {
-	case f.backend.found && slices.Contains(noBIRD, f.backend.value):
-		return fail("calico-node runs no BIRD (%s of DaemonSet %s/%s is %q): nodes have BGP addresses all the same", backendVariable,
+	case f.backend.found && calico.NoBIRD.Has(f.backend.value):
+		return fail("calico-node runs no BIRD (%s of DaemonSet %s/%s is %q): nodes have BGP addresses all the same", calico.BackendVariable,
 			f.calicoNode.value.Namespace, f.calicoNode.value.Name, f.backend.value).see("BGPDisabled")
 	case kind[0] != "" && !slices.Contains(kind, "bgp") && f.backend.value != withBIRD:
 		return unknown("whether BGP is enabled is not known: clusterType of ClusterInformation default is %q, which does not name bgp", plan.Plain(strings.Join(kind, ","), 64)).
-			do("see whether BIRD runs in calico-node (%s=bird)", backendVariable).see("BGPUnknown")
+			do("see whether BIRD runs in calico-node (%s=bird)", calico.BackendVariable).see("BGPUnknown")
 	case !f.backend.found && (f.backend.hidden != "" || f.snapshot.Cluster.BGPUnknown != ""):
 		return unknown("whether BGP is enabled is not known: %s", cmp.Or(f.snapshot.Cluster.BGPUnknown, f.backend.hidden)).
-			do("see whether BIRD runs in calico-node (%s=bird): nodes have BGP addresses without it as well", backendVariable).see("BGPUnknown")
+			do("see whether BIRD runs in calico-node (%s=bird): nodes have BGP addresses without it as well", calico.BackendVariable).see("BGPUnknown")
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/config/rbac"
+	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -246,29 +247,17 @@ func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*a
 	return names, main
 }
 
-// backendOf is who makes routes by what calico-node's DaemonSet says, "" by default: see rc.local of calico-node.
+// backendOf is who makes routes by what calico-node's DaemonSet says, "" by default.
 func (g *gatherer) backendOf(ctx context.Context, d *appsv1.DaemonSet) seen[string] {
-	env := map[string]corev1.EnvVar{}
-	for _, c := range d.Spec.Template.Spec.Containers {
-		for _, variable := range c.Env {
-			env[variable.Name] = variable
-		}
-	}
-	variable := env[backendVariable]
-	switch from, old := variable.ValueFrom, env[oldVariable]; {
-	case old.ValueFrom != nil:
-		return seen[string]{hidden: oldVariable + " is in something that is not read"}
-	case old.Value == "false":
-		return seen[string]{value: oldNone, found: true}
-	case old.Value != "":
-		return seen[string]{value: withBIRD, found: true}
+	variable := calico.Backend(d.Spec.Template.Spec.Containers)
+	switch from := variable.ValueFrom; {
 	case from == nil:
 		return seen[string]{value: variable.Value, found: true}
-	case from.ConfigMapKeyRef != nil:
+	case variable.Name == calico.BackendVariable && from.ConfigMapKeyRef != nil:
 		config := get(ctx, g, &corev1.ConfigMap{}, d.Namespace, from.ConfigMapKeyRef.Name)
 		return seen[string]{value: config.value.Data[from.ConfigMapKeyRef.Key], found: config.found, hidden: config.hidden}
 	}
-	return seen[string]{hidden: backendVariable + " is in something that is not read"}
+	return seen[string]{hidden: variable.Name + " is in something that is not read"}
 }
 
 // mayReport asks whether calico-node may read what is asked of it, and write the answer. In an etcd it needs no rights.

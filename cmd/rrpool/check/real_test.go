@@ -309,7 +309,7 @@ func TestCanalIsNotFit(t *testing.T) {
 	canal := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "rke2-canal", Namespace: "canal"}}
 	canal.Spec.Selector, canal.Spec.Template = &metav1.LabelSelector{MatchLabels: labels}, *ds.Spec.Template.DeepCopy()
 	canal.Spec.Template.Labels = labels
-	canal.Spec.Template.Spec.Containers[0].Env = append(canal.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: backendVariable, ValueFrom: &corev1.EnvVarSource{
+	canal.Spec.Template.Spec.Containers[0].Env = append(canal.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: calico.BackendVariable, ValueFrom: &corev1.EnvVarSource{
 		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "canal-config"}, Key: "backend"},
 	}})
 	w.Create(canal)

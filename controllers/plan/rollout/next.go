@@ -79,11 +79,7 @@ func (v *view) finish(s Step) Step {
 	v.limit(&s)
 	s.Ahead = v.ahead(s)
 	s.Short, s.Stray, s.Leaving, s.Unserved = v.tooFew, v.stray, v.nodesLeave, v.unserved
-	for _, n := range v.Nodes {
-		if len(v.Removed) > 0 && v.isStrayLabel(n) && v.keepsLabel(n) {
-			s.Labelled = append(s.Labelled, n.Name)
-		}
-	}
+	s.Labelled = v.labelled()
 	s.Again = sooner(s.Again, v.again)
 	serving, notRunning := v.serving(), v.notRunning()
 	for _, n := range v.current {

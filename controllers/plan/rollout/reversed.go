@@ -56,7 +56,23 @@ func (v *view) keepsLabel(n plan.Node) bool {
 	if len(times) < mostReversals {
 		return false
 	}
-	return !v.passed(times[len(times)-1], min(labelPause<<min(len(times)-mostReversals, 8), longestLabelPause))
+	return !v.passed(times[len(times)-1], doubled(len(times), labelPause, longestLabelPause))
+}
+
+// labelled names the nodes whose stray label is left for now.
+func (v *view) labelled() (names []string) {
+	for name := range v.Removed { // mostly none
+		if n, ok := first(v.Nodes, func(n plan.Node) bool { return n.Name == name }); ok && v.isStrayLabel(n) && v.keepsLabel(n) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// doubled is the pause after so many reversals, mostReversals or more.
+func doubled(reversals int, pause, longest time.Duration) time.Duration {
+	return min(pause<<min(reversals-mostReversals, 8), longest)
 }
 
 // Seen takes in what is observed, and gives the reversals that followed each other.
@@ -80,7 +96,7 @@ func (v *view) reversed() *Step {
 	if n < mostReversals {
 		return nil
 	}
-	pause := min(reversalPause<<min(n-mostReversals, 8), longestPause)
+	pause := doubled(n, reversalPause, longestPause)
 	if v.passed(v.Reversed[n-1], pause) {
 		return nil
 	}

@@ -40,8 +40,10 @@ func hold(v *view) *Step {
 	if len(v.Problems) == 0 {
 		return nil
 	}
-	if s := healRoles(v); s != nil && v.Problems[0].Reason == plan.ReasonUnreadable {
-		return s
+	if v.Problems[0].Reason == plan.ReasonUnreadable {
+		if s := healRoles(v); s != nil {
+			return s
+		}
 	}
 	return unsupported(v.Problems[0])
 }
