@@ -44,7 +44,7 @@ func (p *Provider) lost(n plan.Node) bool {
 	if n.Ready {
 		since = n.CalicoNode.Since
 	}
-	failing := !n.Ready || !n.HoldsRole() && n.CalicoNode.Failing()
+	failing := !n.Ready || !n.IsOurs() && n.CalicoNode.Failing()
 	return failing && p.cfg.Now().Sub(since) > p.cfg.NotReadyGrace
 }
 

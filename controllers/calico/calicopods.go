@@ -317,7 +317,7 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 	c.nodes, c.reflectors = sets.Set[string]{}, sets.Set[string]{}
 	for _, n := range nodes {
 		c.nodes.Insert(n.Name)
-		if n.HoldsRole() {
+		if n.IsOurs() {
 			c.reflectors.Insert(n.Name)
 		}
 	}

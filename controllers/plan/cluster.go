@@ -207,8 +207,8 @@ func (n Node) LacksTaint(taint string) bool {
 // Reports reports whether calico-node can say what sessions the node has: the one for Windows has no status reporter.
 func (n Node) Reports() bool { return n.Labels["kubernetes.io/os"] != "windows" }
 
-// HoldsRole reports whether the node is a route reflector of ours, or what is left of one.
-func (n Node) HoldsRole() bool {
+// IsOurs reports whether the node is a route reflector of ours, or what is left of one.
+func (n Node) IsOurs() bool {
 	return n.Marked || n.Pooled && (n.RoleLabel || n.ClusterID != "")
 }
 

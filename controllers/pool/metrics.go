@@ -285,7 +285,7 @@ func netDue(s *Scope) bool {
 	if s.Step.Short || s.reflecting() || s.Cluster.BGP.MeshOn() {
 		return s.Step.Short
 	}
-	current := count(s.Cluster.Nodes, plan.Node.HoldsRole)
+	current := count(s.Cluster.Nodes, plan.Node.IsOurs)
 	if current == 0 && s.Cluster.BGP.Saved == nil && !has[plan.RestoreMesh](s.Step) {
 		return false // another writer keeps it off; rrpool has no part in it
 	}
@@ -357,7 +357,7 @@ func (s *samples) addClients(nodes []plan.Node, reports []plan.Status) {
 	}
 	clients := map[group]int{}
 	for _, n := range nodes {
-		if n.Ready && n.SpeaksBGP() && !n.HoldsRole() {
+		if n.Ready && n.SpeaksBGP() && !n.IsOurs() {
 			clients[group{n.Zone, count(reports, func(r plan.Status) bool { return serves(r, n) })}]++
 		}
 	}

@@ -382,7 +382,7 @@ func addresses(f facts) *Result {
 
 // reflectors that rrpool did not make.
 func reflectors(f facts) *Result {
-	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() }); len(foreign) > 0 {
+	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.IsOurs() }); len(foreign) > 0 {
 		return fail("route reflectors that rrpool did not make: %s", plan.Few(foreign)).also(f.meshOff()...).see("ForeignReflector")
 	}
 	return fine("no node is a route reflector but by rrpool")
@@ -568,7 +568,7 @@ func routes(f facts) *Result {
 
 // begun: the cluster is on route reflectors of rrpool, or on the way.
 func (f facts) begun() bool {
-	return f.snapshot.Cluster.BGP.Saved != nil || len(f.nodes(plan.Node.HoldsRole)) > 0
+	return f.snapshot.Cluster.BGP.Saved != nil || len(f.nodes(plan.Node.IsOurs)) > 0
 }
 
 // programmed are the pools whose routes BIRD alone programs, or that BGP does not export, which changes nothing, Felix alone, both or neither, and those of which it is not known.

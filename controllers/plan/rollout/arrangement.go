@@ -94,7 +94,7 @@ func (v *view) configuration(nodes []plan.Node, peers []plan.Peer) *simulate.Con
 func (v *view) assigned() []plan.Node {
 	out := v.arrangement.Written(v.Nodes, v.d.RoleLabel)
 	for i, n := range out {
-		if _, ok := v.arrangement.slots[n.Name]; !ok && n.HoldsRole() {
+		if _, ok := v.arrangement.slots[n.Name]; !ok && n.IsOurs() {
 			out[i] = withSlot(n, "", "")
 		}
 	}

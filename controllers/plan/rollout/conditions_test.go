@@ -125,7 +125,7 @@ func TestTheNodeOfAFormerName(t *testing.T) {
 				require.Equal(t, mode == v1alpha1.ModeFullMesh, w.bgp.MeshOn(), w.story())
 				require.NotContains(t, strings.Join(w.narrative, "\n"), "old-name", w.story())
 				if kind == "in place" {
-					require.False(t, w.nodes[host].HoldsRole(), w.story())
+					require.False(t, w.nodes[host].IsOurs(), w.story())
 				}
 			})
 		}

@@ -73,7 +73,7 @@ var disturbances = map[string]func(w *world, i int){
 	},
 	"cordoned go": func(w *world, _ int) {
 		for _, m := range w.sorted() {
-			if m.Cordoned && m.Pooled && !m.HoldsRole() {
+			if m.Cordoned && m.Pooled && !m.IsOurs() {
 				w.dropWorker(m.WorkerID)
 			}
 		}

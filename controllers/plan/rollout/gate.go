@@ -148,7 +148,7 @@ func (v *view) timerGate(g *gate, since time.Time, least time.Duration) {
 func (v *view) sessionsOf(g *gate, r plan.Node, peers []plan.Node, least time.Duration) {
 	v.inReport(g, r.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
 		for _, p := range peers {
-			if usable(p) && !p.HoldsRole() && len(plan.Common(r, p)) < len(p.Addresses) {
+			if usable(p) && !p.IsOurs() && len(plan.Common(r, p)) < len(p.Addresses) {
 				g.wait("%s to have every address family of %s", r.Name, p.Name)
 			}
 		}
@@ -255,7 +255,7 @@ func (v *view) settled(since []time.Time, of int, least time.Duration) time.Time
 
 // sessionName names a session. Reflectors come first, else the order is that of the names.
 func sessionName(a, b plan.Node) string {
-	if !a.HoldsRole() && (b.HoldsRole() || b.Name < a.Name) {
+	if !a.IsOurs() && (b.IsOurs() || b.Name < a.Name) {
 		a, b = b, a
 	}
 	return a.Name + " ↔ " + b.Name

@@ -12,7 +12,7 @@ import (
 
 // Starting reports whether no node reflects yet, and none has relied on it.
 func Starting(c plan.Cluster) bool {
-	return c.BGP.Saved == nil && (c.BGP.MeshOn() || !Relied(c)) && !slices.ContainsFunc(c.Nodes, plan.Node.HoldsRole)
+	return c.BGP.Saved == nil && (c.BGP.MeshOn() || !Relied(c)) && !slices.ContainsFunc(c.Nodes, plan.Node.IsOurs)
 }
 
 func (v *view) starting() bool { return Starting(v.Cluster) }
@@ -41,7 +41,7 @@ func promote(v *view) *Step {
 	}
 	s := &Step{Name: "PromoteReflectors"}
 	for _, n := range v.wanted {
-		if usable(n) && !n.HoldsRole() && !v.untainted(n) {
+		if usable(n) && !n.IsOurs() && !v.untainted(n) {
 			s.Actions = append(s.Actions, v.setReflector(n))
 		}
 	}
@@ -119,7 +119,7 @@ func (v *view) canEmpty(zones []string) bool {
 	for _, w := range workers {
 		n, joined := v.nodeOf(w)
 		switch {
-		case n.HoldsRole():
+		case n.IsOurs():
 			reflecting++
 		case !joined && !w.Pending && !w.Failed && !v.goes(w):
 			return false // it is no node, so nothing shows that it could go

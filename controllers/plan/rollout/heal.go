@@ -204,7 +204,7 @@ func (v *view) formerLabel() bool {
 // losesRole: part of what makes the node a reflector is gone. An in-place node that has
 // lost all but our mark is an ordinary client again, and promoted as such.
 func (v *view) losesRole(n plan.Node) bool {
-	if !n.HoldsRole() || !v.d.Dedicated && !n.RoleLabel && n.ClusterID == "" {
+	if !n.IsOurs() || !v.d.Dedicated && !n.RoleLabel && n.ClusterID == "" {
 		return false
 	}
 	return !hasRole(n) || !n.Marked
@@ -216,7 +216,7 @@ func changeID(v *view) *Step {
 	if v.arranged() {
 		return nil // see reassign
 	}
-	n, ok := first(v.wanted, func(n plan.Node) bool { return n.HoldsRole() && n.ClusterID != v.d.ClusterID })
+	n, ok := first(v.wanted, func(n plan.Node) bool { return n.IsOurs() && n.ClusterID != v.d.ClusterID })
 	if !ok {
 		return nil
 	}

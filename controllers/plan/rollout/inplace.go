@@ -22,7 +22,7 @@ func (v *view) rules() selection.Rules {
 
 // stopsShort: a node was chosen, and its calico-node fails for longer than the grace before it has got the role.
 func (v *view) stopsShort(n plan.Node) bool {
-	return !n.HoldsRole() && n.CalicoNode.Failing() && v.passed(latest(n.CalicoNode.Since, v.ClockSet), v.d.NotReadyGrace)
+	return !n.IsOurs() && n.CalicoNode.Failing() && v.passed(latest(n.CalicoNode.Since, v.ClockSet), v.d.NotReadyGrace)
 }
 
 // chooseInPlace fills in who should reflect, who comes next, and who goes next.
@@ -497,7 +497,7 @@ func (v *view) leavePool() *Step {
 	want := v.d.Pool
 	want.Retire = nil
 	for _, n := range v.Nodes {
-		if n.Pooled && !n.HoldsRole() && !v.isWanted(n) {
+		if n.Pooled && !n.IsOurs() && !v.isWanted(n) {
 			want.Retire = append(want.Retire, n.Name)
 		}
 	}

@@ -438,7 +438,7 @@ func TestADedicatedNodeWithoutSessionsNeverCounts(t *testing.T) {
 		}
 	}
 	require.Empty(t, w.run(3600), w.story())
-	require.True(t, w.nodes[old.Name] != nil && old.HoldsRole(), "the one that serves stays until its substitute does: %s", w.story())
+	require.True(t, w.nodes[old.Name] != nil && old.IsOurs(), "the one that serves stays until its substitute does: %s", w.story())
 }
 
 // A chosen node whose calico-node does not run gives way to another before it gets the role; one that has the role stays.
@@ -449,12 +449,12 @@ func TestANodeWithoutCalicoNodeIsNotChosen(t *testing.T) {
 	w.nodes["node-02"].unready = true // fails when it has been chosen
 	require.Empty(t, w.settle(), w.story())
 	for _, name := range []string{"node-01", "node-02"} {
-		require.False(t, w.nodes[name].HoldsRole() || w.nodes[name].Pooled, "%s\n%s", name, w.story())
+		require.False(t, w.nodes[name].IsOurs() || w.nodes[name].Pooled, "%s\n%s", name, w.story())
 	}
 	r := w.reflectors()[0]
 	r.unready = true
 	require.Empty(t, w.run(600), w.story())
-	require.True(t, r.HoldsRole(), w.story())
+	require.True(t, r.IsOurs(), w.story())
 }
 
 // A cause that comes and goes, of any kind and as often as it likes, moves few roles in two hours, whichever manager looks on; and a
@@ -517,7 +517,7 @@ func TestWhatFlapsDoesNotMoveTheRoleAllTheTime(t *testing.T) {
 	w := atRest(t, newInPlaceWorld(1, 8, 0, 3))
 	r := w.reflectors()[0]
 	w.setAlive(false, r)
-	w.until0(func() bool { return !r.HoldsRole() })
+	w.until0(func() bool { return !r.IsOurs() })
 	require.Less(t, w.now.Sub(r.ReadyChanged), 5*time.Minute, w.story())
 }
 

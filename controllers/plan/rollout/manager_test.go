@@ -229,7 +229,7 @@ func (w *world) joinPool(want plan.PoolSpec) {
 	rules := selection.Rules{
 		PerZone: want.SizePerZone, Zones: want.Zones, Preferred: w.d.Preferred, Excluded: w.d.Excluded,
 		Lost: func(n plan.Node) bool {
-			stopsShort := n.CalicoNode.Failing() && !n.HoldsRole() && w.now.Sub(n.CalicoNode.Since) > w.d.NotReadyGrace
+			stopsShort := n.CalicoNode.Failing() && !n.IsOurs() && w.now.Sub(n.CalicoNode.Since) > w.d.NotReadyGrace
 			return stopsShort || !n.Ready && w.now.Sub(n.ReadyChanged) > w.d.NotReadyGrace
 		},
 	}

@@ -168,7 +168,7 @@ func (v *view) reflector(n plan.Node, serving []plan.Node) Reflector {
 	for _, p := range peers {
 		missing := r.Expected - r.Established
 		for i, a := range p.Addresses {
-			if !n.HasFamily(a) && (p.HoldsRole() || !v.common(a)) {
+			if !n.HasFamily(a) && (p.IsOurs() || !v.common(a)) {
 				continue // a client needs reflectors in each of its address families, also one that they have lost
 			}
 			r.Expected++

@@ -82,7 +82,7 @@ func (v *view) renewStrays(change *Step) {
 	}
 	s := v.session()
 	for _, have := range v.Peers {
-		if !v.isStray(have) || topology.IsPeering(have) {
+		if !v.isStray(have) || topology.IsPairPeer(have) {
 			continue
 		}
 		want := have
@@ -104,7 +104,7 @@ func fits(have, want plan.Peer) bool {
 // onlyAdds: a change that need not wait for the mesh. Between two reflectors the
 // mesh could not help, and those sides that were held back have yet to begin.
 func onlyAdds(have, want plan.Peer) bool {
-	return topology.IsPeering(want) && ptr.Equal(have.Password, want.Password) && ptr.Equal(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
+	return topology.IsPairPeer(want) && ptr.Equal(have.Password, want.Password) && ptr.Equal(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
 }
 
 // addPrice adds what a change of all sessions costs the pods of in-place reflectors, which the mesh does not carry.
@@ -159,7 +159,7 @@ func deleteStrayPeers(v *view) *Step {
 		return nil
 	}
 	for _, p := range v.Peers {
-		if !v.isStray(p) || topology.IsPeering(p) {
+		if !v.isStray(p) || topology.IsPairPeer(p) {
 			continue
 		}
 		reason := fmt.Sprintf("BGPPeer %s is ours and no longer needed", p.Name)
@@ -203,7 +203,7 @@ func clearForMesh(v *view) *Step {
 func deleteStrayPeerings(v *view) *Step {
 	s := &Step{Name: "DeletePeers"}
 	for _, p := range v.Peers {
-		if topology.IsPeering(p) && v.isStray(p) {
+		if topology.IsPairPeer(p) && v.isStray(p) {
 			s.Reason = fmt.Sprintf("BGPPeer %s was for a change of role that is over", p.Name)
 			s.Actions = append(s.Actions, plan.DeletePeer{Name: p.Name})
 		}

@@ -51,7 +51,7 @@ func (v *view) misplaced() []plan.Node {
 	var out []plan.Node
 	for _, s := range v.arrangement.Slots {
 		n, ok := first(v.wanted, func(n plan.Node) bool { return n.Name == s.Node })
-		if ok && n.HoldsRole() && !v.losesRole(n) && !v.inRole(n) {
+		if ok && n.IsOurs() && !v.losesRole(n) && !v.inRole(n) {
 			out = append(out, n)
 		}
 	}

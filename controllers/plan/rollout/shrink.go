@@ -114,7 +114,7 @@ func (v *view) retireWorker(w Worker) *Step {
 // surplusWorker gives the worker behind a dedicated node that has no role, is
 // not wanted and is more than its zone should have, or is leaving already.
 func (v *view) surplusWorker(n plan.Node) (Worker, bool) {
-	if !n.Pooled || n.HoldsRole() || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
+	if !n.Pooled || n.IsOurs() || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
 		return Worker{}, false
 	}
 	w, ok := v.worker(n)

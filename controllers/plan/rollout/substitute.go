@@ -92,7 +92,7 @@ func substitute(v *view) *Step {
 	if v.pool.SizePerZone == v.d.Pool.SizePerZone {
 		return nil
 	}
-	leaving := filter(v.wanted, func(n plan.Node) bool { return n.HoldsRole() && v.leaving(n) })
+	leaving := filter(v.wanted, func(n plan.Node) bool { return n.IsOurs() && v.leaving(n) })
 	want := v.pool
 	want.Replace = nil
 	for _, w := range v.Pool.Workers {
@@ -137,7 +137,7 @@ func (v *view) spares(zone string) []string {
 		case w.Zone != zone || w.Deleting || w.Failed || w.Outdated:
 		case !there:
 			out = append(out, fmt.Sprintf("worker %s in zone %s: %s", w.ID, w.Zone, w.Message))
-		case !n.HoldsRole() && !v.leaving(n):
+		case !n.IsOurs() && !v.leaving(n):
 			out = append(out, fmt.Sprintf("node %s to be Ready", n.Name))
 		}
 	}

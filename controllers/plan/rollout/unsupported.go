@@ -111,7 +111,7 @@ const detect = "with IP_AUTODETECTION_METHOD (IP6_AUTODETECTION_METHOD), by the 
 
 // foreignReflector: route reflectors that are not ours.
 func foreignReflector(v *view) *plan.Problem {
-	n, found := first(v.Nodes, func(n plan.Node) bool { return n.ClusterID != "" && !n.HoldsRole() })
+	n, found := first(v.Nodes, func(n plan.Node) bool { return n.ClusterID != "" && !n.IsOurs() })
 	return plan.ProblemIf(found, "ForeignReflector", "node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
 		"%sremove its routeReflectorClusterID and the BGPPeers that belong to it%s; stop before that what makes them, as a playbook that is applied again", n.Name, n.ClusterID, v.meshFirst(), v.orKeep())
 }
@@ -267,7 +267,7 @@ func Refused(p plan.Peer, nodes []plan.Node, starting bool) bool {
 // foreignLabel: the label the user chose for reflectors is already in use for
 // something else. Our own default is not; see strayLabels.
 func foreignLabel(v *view) *plan.Problem {
-	n, found := first(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && !n.HoldsRole() })
+	n, found := first(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && !n.IsOurs() })
 	return plan.ProblemIf(found && !strings.HasPrefix(v.d.RoleLabel, ownPrefix), "ForeignLabel",
 		"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: choose another label or remove it", n.Name, v.d.RoleLabel)
 }
@@ -361,7 +361,7 @@ const RemoveStrayLabel = "RemoveStrayLabel"
 
 // isStrayLabel reports whether a node carries our label and is no reflector.
 func (v *view) isStrayLabel(n plan.Node) bool {
-	return n.RoleLabel && n.ClusterID == "" && (!n.HoldsRole() || v.mislabelled(n))
+	return n.RoleLabel && n.ClusterID == "" && (!n.IsOurs() || v.mislabelled(n))
 }
 
 // strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.

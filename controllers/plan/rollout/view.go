@@ -135,7 +135,7 @@ func (v *view) sortOut(nodes []plan.Node) {
 	})
 	for _, n := range nodes {
 		switch {
-		case n.HoldsRole():
+		case n.IsOurs():
 			v.current = append(v.current, n)
 		case usable(n) && !v.d.dedicated(n):
 			v.clients = append(v.clients, n)

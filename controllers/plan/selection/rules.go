@@ -82,7 +82,7 @@ func (r Rules) Unfit(n plan.Node) string {
 	if family := r.lacks(n); family != "" {
 		return fmt.Sprintf("it announces no %s address, and other nodes do", family)
 	}
-	if with := r.sharesWith(n); with != "" && !n.HoldsRole() {
+	if with := r.sharesWith(n); with != "" && !n.IsOurs() {
 		return fmt.Sprintf("node %s has the same BGP address: delete the one that is no longer there", with)
 	}
 	switch {

@@ -253,7 +253,7 @@ func (s Spec) Standing(nodes []plan.Node, peers []plan.Peer) Spec {
 	}
 	var reflectors []plan.Node
 	for i := range nodes { // nodes are large, and few reflect
-		if n := &nodes[i]; n.RoleLabel && n.ClusterID != "" && n.HoldsRole() {
+		if n := &nodes[i]; n.RoleLabel && n.ClusterID != "" && n.IsOurs() {
 			reflectors = append(reflectors, *n)
 		}
 	}

@@ -52,8 +52,8 @@ func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	return out
 }
 
-// IsPeering reports whether a BGPPeer of ours is one between two reflectors.
-func IsPeering(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != "" }
+// IsPairPeer reports whether rrpool made the BGPPeer for one pair of in-place nodes, as Peerings does.
+func IsPairPeer(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != "" }
 
 // longestName is what a BGPPeer's name may have, less what Calico may append.
 const longestName = 200

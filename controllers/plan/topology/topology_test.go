@@ -109,7 +109,7 @@ func TestAReflectorHasAPeerForEachAddressFamilyThatBothHave(t *testing.T) {
 			var got []string
 			for _, p := range topology.Peerings(tc.reflector, tc.client, 64512, session) {
 				got = append(got, p.Name+" "+p.Node+" "+p.PeerIP)
-				require.True(t, topology.IsPeering(p))
+				require.True(t, topology.IsPairPeer(p))
 				require.Equal(t, uint32(64512), p.ASN, "Calico takes a peer's AS from nowhere else")
 				require.Equal(t, session.Password, p.Password)
 			}
@@ -117,7 +117,7 @@ func TestAReflectorHasAPeerForEachAddressFamilyThatBothHave(t *testing.T) {
 		})
 	}
 	for _, p := range topology.Single("role", session) {
-		require.False(t, topology.IsPeering(p))
+		require.False(t, topology.IsPairPeer(p))
 	}
 }
 
