@@ -202,7 +202,7 @@ func failure(op string, err error) error {
 // the routes of the next reflectors, and must not wait for pods to be counted.
 func unserved(nodes []plan.Node, rules selection.Rules) bool {
 	return !slices.ContainsFunc(nodes, func(n plan.Node) bool {
-		return rules.Counts(n) || n.Ready && n.Marked && n.RoleLabel
+		return rules.Counts(n) || n.Ready && n.Marked && n.HasRoleLabel
 	})
 }
 

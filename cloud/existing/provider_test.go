@@ -65,7 +65,7 @@ func TestReflectorsThatAreAllToGoAreReplacedWithoutCounting(t *testing.T) {
 	settle(t, p, size(1))
 	s.counted = nil
 	for _, name := range []string{"a1", "b1", "c1"} {
-		s.edit(name, func(n *plan.Node) { n.Marked, n.RoleLabel, n.ClusterID, n.Cordoned = true, true, "244.0.0.1", true })
+		s.edit(name, func(n *plan.Node) { n.Marked, n.HasRoleLabel, n.ClusterID, n.Cordoned = true, true, "244.0.0.1", true })
 	}
 	ensure(t, p, size(1))
 	require.Len(t, s.members(), 4)

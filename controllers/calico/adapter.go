@@ -216,7 +216,7 @@ func (a *Adapter) Failing() error {
 // Apply makes one change and says whether there was anything to change. An error that IsConflict means that the
 // object is no longer as it was observed. An object that is not ours is a NameTakenError. Nothing is written while the
 // datastore is locked.
-func (a *Adapter) Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
+func (a *Adapter) Apply(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error) {
 	if err := a.store.writable(); err != nil {
 		return false, err
 	}

@@ -87,7 +87,7 @@ func onlyV1(t *testing.T) {
 	}
 }
 
-var scope = plan.Scope{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"}
+var scope = plan.DatastoreOptions{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"}
 
 // clock is a clock that stands still until it is moved.
 type clock struct{ *clocktesting.FakeClock }

@@ -280,7 +280,7 @@ func TestANodeThatCalicoCallsByAnotherNameIsOneNode(t *testing.T) {
 			seen = b.await("the report", func(c plan.Cluster) bool { return !c.Statuses["kube-a"].Updated.IsZero() })
 			require.Equal(t, "kube-a", seen.Statuses["kube-a"].Node)
 			require.Equal(t, "kube-a", seen.Peers[0].Node)
-			require.True(t, seen.Nodes[0].RoleLabel && seen.Nodes[0].Marked)
+			require.True(t, seen.Nodes[0].HasRoleLabel && seen.Nodes[0].Marked)
 			b.clock.Move(time.Minute)
 			b.apply(plan.RefreshStatus{Node: "kube-a"}, true)
 
@@ -391,7 +391,7 @@ func TestALabelThatWouldBeCopiedAgainGoesFromBothNodes(t *testing.T) {
 	b.node(five, func(n *corev1.Node) {
 		n.Labels = map[string]string{scope.RoleLabel: "true", v1alpha1.PoolLabel: "existing-nodes"}
 	})
-	require.True(t, b.run().observe().Nodes[0].RoleLabel, "as it was copied")
+	require.True(t, b.run().observe().Nodes[0].HasRoleLabel, "as it was copied")
 	calls := 0
 	b.cfg.Permit = func(context.Context) error {
 		if calls++; calls == 2 {
@@ -405,13 +405,13 @@ func TestALabelThatWouldBeCopiedAgainGoesFromBothNodes(t *testing.T) {
 	kube := &corev1.Node{}
 	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: five}, kube))
 	require.Equal(t, map[string]string{v1alpha1.PoolLabel: "existing-nodes"}, kube.Labels)
-	require.False(t, b.observe().Nodes[0].RoleLabel)
+	require.False(t, b.observe().Nodes[0].HasRoleLabel)
 	require.NoError(t, b.Nodes(scope).SetPool(t.Context(), plan.Node{Name: five, UID: string(kube.UID)}, ""))
 	require.Empty(t, b.observe().Nodes[0].Labels[v1alpha1.PoolLabel], "the copy of the pool label counts for nothing")
 
 	// Without the copy the label on the Kubernetes Node is none for Calico.
 	b.patch(kube, `{"metadata":{"labels":{"`+scope.RoleLabel+`":"true"}}}`)
-	require.False(t, b.observe().Nodes[0].RoleLabel)
+	require.False(t, b.observe().Nodes[0].HasRoleLabel)
 	b.apply(plan.ClearReflector{Node: five}, false)
 
 	// kube-controllers takes away what it has copied once.

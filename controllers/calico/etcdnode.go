@@ -219,7 +219,7 @@ func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
 
 // joined is the Kubernetes Node with what Calico's says of it. Without an etcd that is the labels that Calico keeps in an annotation: none of those that
 // rrpool writes, as it could not take them away.
-func (j *join) joined(n *corev1.Node, scope plan.Scope) *corev1.Node {
+func (j *join) joined(n *corev1.Node, scope plan.DatastoreOptions) *corev1.Node {
 	if j == nil {
 		labels, _ := calicoLabels(n) // nodeOf says that they cannot be read
 		maps.DeleteFunc(labels, func(key, _ string) bool {

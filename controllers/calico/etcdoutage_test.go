@@ -46,7 +46,7 @@ func TestEtcdThatIsRestoredIsListedAnew(t *testing.T) {
 	require.NoError(t, etcd.Restart(t.Context(), backup))
 	b.await("what was restored", func(c plan.Cluster) bool { return !*c.BGP.Mesh.Enabled })
 	b.apply(plan.SetReflector{Node: five, ClusterID: "244.0.0.1"}, true)
-	b.await("the role", func(c plan.Cluster) bool { return c.Nodes[0].RoleLabel })
+	b.await("the role", func(c plan.Cluster) bool { return c.Nodes[0].HasRoleLabel })
 }
 
 // The client of etcd reads the CA once.

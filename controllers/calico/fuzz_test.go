@@ -33,7 +33,7 @@ func FuzzNode(f *testing.F) {
 			},
 		}}
 		n.Spec.ProviderID = providerID
-		got := nodeOf(n, plan.Scope{RoleLabel: "role", ZoneLabel: "zone"})
+		got := nodeOf(n, plan.DatastoreOptions{RoleLabel: "role", ZoneLabel: "zone"})
 		for _, a := range got.Addresses {
 			require.True(t, a.IsValid() && a.Zone() == "" && !a.Is4In6())
 		}

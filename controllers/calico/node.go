@@ -58,7 +58,7 @@ const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 
 // nodeOf maps a Kubernetes Node. Like Calico, it takes an address, AS number or cluster ID that cannot be read for one that is
 // not there: such a node speaks no BGP, and must not keep all others from being served.
-func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
+func nodeOf(n *corev1.Node, scope plan.DatastoreOptions) plan.Node {
 	out := plan.Node{
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
 		Zone: cmp.Or(n.Labels[scope.ZoneLabel], n.Labels[oldZoneLabel]), Created: n.CreationTimestamp.Time,
@@ -90,7 +90,7 @@ func nodeOf(n *corev1.Node, scope plan.Scope) plan.Node {
 			out.Own = append(out.Own, addr)
 		}
 	}
-	out.Slot, out.RoleLabel = n.Labels[scope.RoleLabel]
+	out.Slot, out.HasRoleLabel = n.Labels[scope.RoleLabel]
 	since, marked := n.Annotations[sinceAnnotation]
 	out.Marked, out.RoleSince = marked, timeOf(since)
 	return out
@@ -150,7 +150,7 @@ func timeOf(s string) time.Time {
 }
 
 // observeNodes reads all nodes, sorted by name, and how Calico's Nodes are joined to them.
-func (a *Adapter) observeNodes(ctx context.Context, scope plan.Scope) ([]plan.Node, *join, error) {
+func (a *Adapter) observeNodes(ctx context.Context, scope plan.DatastoreOptions) ([]plan.Node, *join, error) {
 	if err := a.readDoubted(ctx); err != nil {
 		a.cfg.Log.Error(err, "what the last write to a node has done is not known") // the safety net goes on
 	}

@@ -44,7 +44,7 @@ func TestANodeIsChangedInOneWriteEach(t *testing.T) {
 			acts(plan.SetReflector{Node: five, ClusterID: "244.0.0.1"}), acts(plan.ClearReflector{Node: five}),
 			map[string]string{scope.RoleLabel: "true"},
 			map[string]string{clusterIDAnnotation: "244.0.0.1", sinceAnnotation: noon},
-			func(n plan.Node) bool { return n.RoleLabel && n.Marked && n.ClusterID == "244.0.0.1" },
+			func(n plan.Node) bool { return n.HasRoleLabel && n.Marked && n.ClusterID == "244.0.0.1" },
 		},
 		"a rack": {
 			acts(plan.SetRack{Node: five, Rack: "1"}), acts(plan.SetRack{Node: five}),
@@ -185,9 +185,9 @@ func TestANodeIsMappedAsCalicoReadsIt(t *testing.T) {
 			ready(n, corev1.ConditionTrue, since)
 		}, plan.Node{
 			UID: "u", Labels: reflector, ProviderID: "ibm://x", Zone: "z1", Created: since.Time, Ready: true, ReadyChanged: since.Time, Cordoned: true,
-			Addresses: []netip.Addr{v4, v6}, Subnets: cidrs("10.0.0.0/24", "fd00::/64"), ASN: 65546, RoleLabel: true, ClusterID: "244.0.0.1", Marked: true, RoleSince: since.Time,
+			Addresses: []netip.Addr{v4, v6}, Subnets: cidrs("10.0.0.0/24", "fd00::/64"), ASN: 65546, HasRoleLabel: true, ClusterID: "244.0.0.1", Marked: true, RoleSince: since.Time,
 		}},
-		"in a slot, and in a rack": {func(n *corev1.Node) { n.Labels = slot }, plan.Node{Labels: slot, RoleLabel: true, Slot: "rack-a-1", Rack: "a"}},
+		"in a slot, and in a rack": {func(n *corev1.Node) { n.Labels = slot }, plan.Node{Labels: slot, HasRoleLabel: true, Slot: "rack-a-1", Rack: "a"}},
 		"the old zone label, not Ready, going": {func(n *corev1.Node) {
 			notes(ipv4Annotation, "10.0.0.1")(n)
 			n.DeletionTimestamp, n.Labels = &since, oldZone
@@ -242,7 +242,7 @@ func TestLabelsOfCalicoctlAreLabels(t *testing.T) {
 	var inKubernetes *join
 	got := nodeOf(inKubernetes.joined(node, scope), scope)
 	require.Equal(t, map[string]string{"rack": "here", "a": "1", "b": "2"}, got.Labels)
-	require.False(t, got.RoleLabel)
+	require.False(t, got.HasRoleLabel)
 	require.Len(t, node.Labels, 2, "the cache's stays as it is")
 }
 
@@ -401,8 +401,8 @@ func TestReflectorsKeepTheirRoleWhenTheSpecNamesAnotherLabel(t *testing.T) {
 	old := map[string]string{"old": "rack-a-1"}
 	nodes := []plan.Node{{Marked: true, Labels: old}, {Labels: old}, {Marked: true}}
 	keepRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: "has(old)"}, {NodeSelector: "!has(old)"}}, "new")
-	require.False(t, nodes[0].RoleLabel, "no BGPPeer of ours has clients by it")
+	require.False(t, nodes[0].HasRoleLabel, "no BGPPeer of ours has clients by it")
 	keepRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: `!has(old) && zone == "a"`}}, "new")
-	require.True(t, nodes[0].RoleLabel && nodes[0].Relabel && nodes[0].Slot == "rack-a-1")
-	require.False(t, nodes[1].RoleLabel || nodes[2].RoleLabel, "a label that rrpool did not set, and none")
+	require.True(t, nodes[0].HasRoleLabel && nodes[0].Relabel && nodes[0].Slot == "rack-a-1")
+	require.False(t, nodes[1].HasRoleLabel || nodes[2].HasRoleLabel, "a label that rrpool did not set, and none")
 }

@@ -92,7 +92,7 @@ func (a *Adapter) readDoubted(ctx context.Context) error {
 }
 
 // node reads a Node, from the cache or as we have written it last, with what is on Calico's.
-func (a *Adapter) node(ctx context.Context, scope plan.Scope, name string) (*corev1.Node, error) {
+func (a *Adapter) node(ctx context.Context, scope plan.DatastoreOptions, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := errors.Join(a.readDoubted(ctx), a.reread(ctx, name)); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (r *recentNodes) latest(cached *corev1.Node) *corev1.Node {
 }
 
 // applyToNode makes a change to a Node, in one write. Nothing has to be taken from a node that is gone.
-func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error) {
+func (a *Adapter) applyToNode(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error) {
 	at := rfc3339(a.cfg.Now())
 	switch act := action.(type) {
 	case plan.SetReflector:
@@ -145,7 +145,7 @@ func (a *Adapter) applyToNode(ctx context.Context, scope plan.Scope, action plan
 }
 
 // changeNode makes the patch that edit asks for, nil for none.
-func (a *Adapter) changeNode(ctx context.Context, scope plan.Scope, name string, edit func(*corev1.Node) *nodePatch) (bool, error) {
+func (a *Adapter) changeNode(ctx context.Context, scope plan.DatastoreOptions, name string, edit func(*corev1.Node) *nodePatch) (bool, error) {
 	node, err := a.node(ctx, scope, name)
 	if err != nil {
 		return false, err
@@ -167,7 +167,7 @@ func ifThere(did bool, err error) (bool, error) {
 
 // withRole gives a node label, cluster ID and mark. Selectors may ask for the label's
 // value, so another one is put right, whoever wrote it.
-func withRole(n *corev1.Node, scope plan.Scope, act plan.SetReflector, at string) *nodePatch {
+func withRole(n *corev1.Node, scope plan.DatastoreOptions, act plan.SetReflector, at string) *nodePatch {
 	slot := cmp.Or(act.Slot, topology.SlotSingle)
 	if now := nodeOf(n, scope); now.Slot == slot && now.Marked && now.ClusterID == act.ClusterID {
 		return nil
@@ -179,8 +179,8 @@ func withRole(n *corev1.Node, scope plan.Scope, act plan.SetReflector, at string
 }
 
 // withoutRole takes label, cluster ID and mark from a node.
-func withoutRole(n *corev1.Node, scope plan.Scope) *nodePatch {
-	if now := nodeOf(n, scope); !now.RoleLabel && !now.Marked && now.ClusterID == "" {
+func withoutRole(n *corev1.Node, scope plan.DatastoreOptions) *nodePatch {
+	if now := nodeOf(n, scope); !now.HasRoleLabel && !now.Marked && now.ClusterID == "" {
 		return nil
 	}
 	return &nodePatch{
@@ -227,11 +227,11 @@ func uncordoned(n *corev1.Node) *nodePatch {
 // Nodes are the nodes of the cluster for a provider that chooses among them, with the zone and role of a scope.
 type Nodes struct {
 	adapter *Adapter
-	scope   plan.Scope
+	scope   plan.DatastoreOptions
 }
 
 // Nodes gives the nodes as Observe does, and nothing else.
-func (a *Adapter) Nodes(scope plan.Scope) Nodes { return Nodes{adapter: a, scope: scope} }
+func (a *Adapter) Nodes(scope plan.DatastoreOptions) Nodes { return Nodes{adapter: a, scope: scope} }
 
 // List gives all nodes, sorted by name, without their blocks. It makes no request.
 func (n Nodes) List(ctx context.Context) ([]plan.Node, error) {

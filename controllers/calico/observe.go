@@ -38,7 +38,7 @@ const lockedMessage = "Calico's datastore is locked (spec.datastoreReady of Clus
 // Observe gives everything known, from memory: at rest it makes at most one request every nodesCheckEvery. It fails
 // while any of it is unknown, as before the first list or while a watch cannot be kept up. A watch of Nodes that stands
 // still is a problem, not a failure: the safety net goes by reports and pods, and must not stand still with it.
-func (a *Adapter) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error) {
+func (a *Adapter) Observe(ctx context.Context, scope plan.DatastoreOptions) (plan.Cluster, error) {
 	if err := a.store.ready(); err != nil {
 		return plan.Cluster{}, err
 	}
@@ -169,8 +169,8 @@ func keepRoles(nodes []plan.Node, peers []plan.Peer, label string) {
 		}
 		for i := range nodes {
 			n := &nodes[i]
-			if slot, ok := n.Labels[former]; ok && n.Marked && !n.RoleLabel {
-				n.RoleLabel, n.Slot, n.Relabel = true, slot, true
+			if slot, ok := n.Labels[former]; ok && n.Marked && !n.HasRoleLabel {
+				n.HasRoleLabel, n.Slot, n.Relabel = true, slot, true
 			}
 		}
 	}

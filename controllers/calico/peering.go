@@ -45,7 +45,7 @@ func labelsFor(name string) map[string]string {
 }
 
 // ObservePeering is Observe, and reads past any cache what only ClusterPeerings depend on.
-func (a *Adapter) ObservePeering(ctx context.Context, scope plan.Scope) (peering.Observed, error) {
+func (a *Adapter) ObservePeering(ctx context.Context, scope plan.DatastoreOptions) (peering.Observed, error) {
 	cluster, err := a.Observe(ctx, scope)
 	out := peering.Observed{Cluster: cluster}
 	if err != nil {

@@ -137,7 +137,7 @@ func (s *served) reflectors() (out []netip.Addr) {
 	if !s.get(&pool, "/apis", v1alpha1.GroupVersion.String(), "routereflectorpools", v1alpha1.SingletonName) {
 		return nil
 	}
-	scope := plan.Scope{RoleLabel: pool.Spec.BGP.NodeLabel}
+	scope := plan.DatastoreOptions{RoleLabel: pool.Spec.BGP.NodeLabel}
 	if wrong := validation.IsQualifiedName(scope.RoleLabel); len(wrong) > 0 {
 		s.err = fmt.Errorf("spec.bgp.nodeLabel of its RouteReflectorPool: %q is no key of a label: %s", plan.Plain(scope.RoleLabel, 128), wrong[0])
 		return nil
@@ -157,9 +157,9 @@ func (s *served) reflectors() (out []netip.Addr) {
 	return slices.Compact(out)
 }
 
-func (r remoteNode) node(s *served, scope plan.Scope) plan.Node {
+func (r remoteNode) node(s *served, scope plan.DatastoreOptions) plan.Node {
 	out := plan.Node{Name: r.Metadata.Name, ClusterID: r.Metadata.Annotations[clusterIDAnnotation]}
-	_, out.RoleLabel = r.Metadata.Labels[scope.RoleLabel]
+	_, out.HasRoleLabel = r.Metadata.Labels[scope.RoleLabel]
 	for _, c := range r.Status.Conditions {
 		out.Ready = out.Ready || c.Type == string(corev1.NodeReady) && c.Status == string(corev1.ConditionTrue)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Try asks the apiserver whether it would take a change, as a dry run: nothing is written, and nothing of the answer is
 // kept. An error that Refuses is its answer; any other leaves it unknown. An etcd of Calico's own refuses no value.
-func (a *Adapter) Try(ctx context.Context, scope plan.Scope, action plan.Action) error {
+func (a *Adapter) Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error {
 	if a.etcd != nil {
 		return nil
 	}

@@ -134,17 +134,17 @@ func TestWhatIsRefusedOfARemoteClusterIsNoConfigurationForBIRD(t *testing.T) {
 		_, err := planpeering.ParseAddr(text)
 		require.Error(t, err)
 		p := plan.Peer{Name: "rrpool-bad", Node: "rr-1", PeerIP: text, ASN: 64513}
-		_, err = c.Datastore.Apply(t.Context(), plan.Scope{}, plan.PutPeer{Peer: p})
+		_, err = c.Datastore.Apply(t.Context(), plan.DatastoreOptions{}, plan.PutPeer{Peer: p})
 		require.NoError(t, err)
 		bad := c.check()
 		t.Logf("%s: %q", text, bad)
 		if text == "0.0.0.0" {
 			require.Contains(t, bad, "Neighbor must be configured")
 		}
-		_, err = c.Datastore.Apply(t.Context(), plan.Scope{}, plan.DeletePeer{Name: p.Name})
+		_, err = c.Datastore.Apply(t.Context(), plan.DatastoreOptions{}, plan.DeletePeer{Name: p.Name})
 		require.NoError(t, err)
 	}
 	// Calico's CRD takes no AS number of more than 31 bits, so such a remote cluster is refused before the first write.
-	_, err := c.Datastore.Apply(t.Context(), plan.Scope{}, plan.PutPeer{Peer: plan.Peer{Name: "rrpool-bad", Node: "rr-1", PeerIP: "10.9.0.1", ASN: 4200000000}})
+	_, err := c.Datastore.Apply(t.Context(), plan.DatastoreOptions{}, plan.PutPeer{Peer: plan.Peer{Name: "rrpool-bad", Node: "rr-1", PeerIP: "10.9.0.1", ASN: 4200000000}})
 	require.ErrorContains(t, err, "asNumber")
 }

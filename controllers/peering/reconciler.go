@@ -35,11 +35,11 @@ import (
 // Datastore is Calico.
 type Datastore interface {
 	// ObservePeering gives everything known at this moment, or an error when any of it is unknown.
-	ObservePeering(ctx context.Context, scope plan.Scope) (peering.Observed, error)
+	ObservePeering(ctx context.Context, scope plan.DatastoreOptions) (peering.Observed, error)
 	// Apply makes one change and says whether there was anything to change.
-	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
+	Apply(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error)
 	// Try asks whether Apply would be refused, and changes nothing. See calico.Refuses.
-	Try(ctx context.Context, scope plan.Scope, action plan.Action) error
+	Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error
 }
 
 // How soon to look again: after a change of our own, and otherwise.
@@ -89,10 +89,10 @@ type Reconciler struct {
 // scope is one reconciliation.
 type scope struct {
 	object   *v1alpha1.ClusterPeering
-	labels   plan.Scope
+	labels   plan.DatastoreOptions
 	observed peering.Observed
 	desired  peering.Desired
-	step     peering.Step
+	step     peering.Decision
 	// remoteErr is why the remote cluster is not known now, nil where it is.
 	remoteErr error
 	// held is why what the remote cluster declares now is not taken, "" where it is.
@@ -192,7 +192,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading RouteReflectorPool %q: %w", v1alpha1.SingletonName, err)
 	}
 	s.desired = peering.Desired{Name: s.object.Name, NotReflecting: notReflecting(pool), Gone: s.object.DeletionTimestamp != nil}
-	s.labels = plan.Scope{RoleLabel: pool.Spec.BGP.NodeLabel, ZoneLabel: pool.Spec.Topology.ZoneLabel, CalicoAPI: pool.Status.CalicoAPI}
+	s.labels = plan.DatastoreOptions{RoleLabel: pool.Spec.BGP.NodeLabel, ZoneLabel: pool.Spec.Topology.ZoneLabel, CalicoAPI: pool.Status.CalicoAPI}
 	if s.observed, err = r.Datastore.ObservePeering(ctx, s.labels); err != nil {
 		return fmt.Errorf("observing the cluster: %w", err)
 	}

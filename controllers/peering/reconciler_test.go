@@ -58,7 +58,7 @@ type sessions struct {
 	up *bool
 }
 
-func (s sessions) ObservePeering(ctx context.Context, scope plan.Scope) (planpeering.Observed, error) {
+func (s sessions) ObservePeering(ctx context.Context, scope plan.DatastoreOptions) (planpeering.Observed, error) {
 	out, err := s.Adapter.ObservePeering(ctx, scope)
 	statuses := map[string]plan.Status{}
 	for _, p := range out.Cluster.Peers {
@@ -74,26 +74,28 @@ func (s sessions) ObservePeering(ctx context.Context, scope plan.Scope) (planpee
 // untriable is a Datastore with a webhook that takes no dry runs.
 type untriable struct{ peering.Datastore }
 
-func (untriable) Try(context.Context, plan.Scope, plan.Action) error {
+func (untriable) Try(context.Context, plan.DatastoreOptions, plan.Action) error {
 	return fmt.Errorf("creating it: %w", webhookerrors.NewDryRunUnsupportedErr("w"))
 }
 
 // blind is a Datastore that does not answer.
 type blind struct{ peering.Datastore }
 
-func (blind) ObservePeering(context.Context, plan.Scope) (planpeering.Observed, error) {
+func (blind) ObservePeering(context.Context, plan.DatastoreOptions) (planpeering.Observed, error) {
 	return planpeering.Observed{}, errors.New("no answer")
 }
 
 // unsure is a Datastore that does not say what it would take.
 type unsure struct{ peering.Datastore }
 
-func (unsure) Try(context.Context, plan.Scope, plan.Action) error { return errors.New("no answer") }
+func (unsure) Try(context.Context, plan.DatastoreOptions, plan.Action) error {
+	return errors.New("no answer")
+}
 
 // refusing is a Datastore whose apiserver would not take a BGPPeer.
 type refusing struct{ peering.Datastore }
 
-func (r refusing) Try(ctx context.Context, scope plan.Scope, action plan.Action) error {
+func (r refusing) Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error {
 	if put, ok := action.(plan.PutPeer); ok {
 		put.Peer.ASN = 4_200_000_000
 		action = put
@@ -591,7 +593,7 @@ func TestARemoteRangeWithTheApiserverOrOtherServicesIsRefused(t *testing.T) {
 	config.Object["spec"] = map[string]any{"serviceClusterIPs": []any{map[string]any{"cidr": "10.255.0.0/28"}}}
 	require.NoError(t, b.kube.Create(t.Context(), config))
 	require.Eventually(t, func() bool {
-		o, err := b.Datastore.ObservePeering(t.Context(), plan.Scope{})
+		o, err := b.Datastore.ObservePeering(t.Context(), plan.DatastoreOptions{})
 		return err == nil && len(o.OtherClusterIPs) == 1
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Contains(t, with("10.220.0.0/16", "10.255.0.128/25"), "10.255.0.128/25 of the remote cluster overlaps with the services of this cluster (10.255.0.0/24)")

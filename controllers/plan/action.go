@@ -68,10 +68,10 @@ type Pause struct{ For time.Duration }
 type ReleasePool struct{}
 
 // EnsurePool moves the provider's pool one step towards the wanted one.
-type EnsurePool struct{ Want PoolSpec }
+type EnsurePool struct{ Want PoolTarget }
 
-// PoolSpec is the dedicated pool as far as the plan decides it.
-type PoolSpec struct {
+// PoolTarget is the dedicated pool as far as the plan decides it.
+type PoolTarget struct {
 	SizePerZone int
 	// Zones to have it in, sorted; empty: every zone of the cluster.
 	Zones []string

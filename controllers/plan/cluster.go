@@ -55,8 +55,8 @@ func (c Cluster) NotPassed() (outside, marked []string) {
 	return outside, marked
 }
 
-// Scope names the label keys that the user may choose.
-type Scope struct {
+// DatastoreOptions are what the datastore needs to know of the RouteReflectorPool to read and write nodes.
+type DatastoreOptions struct {
 	// RoleLabel marks route reflectors.
 	RoleLabel string
 	// ZoneLabel holds a node's zone.
@@ -137,10 +137,10 @@ type Node struct {
 	ASN uint32
 	// Unread are what was written for addresses and AS number and is neither; Calico passes over it as well.
 	Unread []string
-	// RoleLabel: the node carries the role label. Slot is the label's value: which
+	// HasRoleLabel: the node carries the role label. Slot is the label's value: which
 	// reflector of the topology the node is, see package topology.
-	RoleLabel bool
-	Slot      string
+	HasRoleLabel bool
+	Slot         string
 	// Relabel: RoleLabel and Slot are those of the label that spec.bgp.nodeLabel named before. The node lacks the present one.
 	Relabel bool
 	// Rack is the value of RackLabel, "" for none.
@@ -209,7 +209,7 @@ func (n Node) Reports() bool { return n.Labels["kubernetes.io/os"] != "windows" 
 
 // IsOurs reports whether the node is a route reflector of ours, or what is left of one.
 func (n Node) IsOurs() bool {
-	return n.Marked || n.Pooled && (n.RoleLabel || n.ClusterID != "")
+	return n.Marked || n.Pooled && (n.HasRoleLabel || n.ClusterID != "")
 }
 
 // Zones are those of the nodes that are so, sorted.

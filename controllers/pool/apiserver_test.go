@@ -38,7 +38,7 @@ type observedDatastore struct {
 func (s *observedDatastore) Changes() <-chan struct{}         { return s.changes }
 func (s *observedDatastore) WaitSynced(context.Context) error { return nil }
 
-func (s *observedDatastore) Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error) {
+func (s *observedDatastore) Observe(ctx context.Context, scope plan.DatastoreOptions) (plan.Cluster, error) {
 	s.looks.Add(1)
 	return s.fakeDatastore.Observe(ctx, scope)
 }

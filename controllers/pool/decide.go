@@ -36,7 +36,7 @@ func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 		r.lookAtPods(ctx, s)
 		return nil
 	}
-	given := plan.PoolSpec{Zones: s.object.Spec.Provider.IKS.Zones} // what the spec alone says of the pool
+	given := plan.PoolTarget{Zones: s.object.Spec.Provider.IKS.Zones} // what the spec alone says of the pool
 	if s.disconnected != nil || urgent(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s), poolSpec(s, given, nil)) {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (r *Reconciler) lasting(s *Scope) *cloud.Pool {
 func (r *Reconciler) refuse(s *Scope, observed rollout.Observed, problem *plan.Problem) rollout.Step {
 	desired := s.Desired
 	if known := r.poolClient.last; known != nil && known.Owned {
-		desired.Pool = plan.PoolSpec{SizePerZone: known.SizePerZone, Zones: known.Zones}
+		desired.Pool = plan.PoolTarget{SizePerZone: known.SizePerZone, Zones: known.Zones}
 	}
 	step := r.Next(observed, desired, s.now)
 	if step.Urgent {
@@ -200,7 +200,7 @@ func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 		return d, problem
 	}
 	s.warning = problem
-	d.Topology, d.Pool = topo, plan.PoolSpec{SizePerZone: perZone, Zones: zones}
+	d.Topology, d.Pool = topo, plan.PoolTarget{SizePerZone: perZone, Zones: zones}
 	return d, nil
 }
 
@@ -266,7 +266,7 @@ func poolZones(s *Scope, known *cloud.Pool) []string {
 }
 
 // poolSpec is the provider's view of the wanted pool; known is the one that exists. Existing nodes are as they are.
-func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
+func poolSpec(s *Scope, want plan.PoolTarget, known *cloud.Pool) cloud.PoolSpec {
 	if s.inPlace() {
 		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace, Refill: want.Refill}
 	}
@@ -322,7 +322,7 @@ func poolSpec(s *Scope, want plan.PoolSpec, known *cloud.Pool) cloud.PoolSpec {
 // kindNow is the topology that the reflectors have: on the way from one to another, the larger one.
 func kindNow(nodes []plan.Node) (largest v1alpha1.TopologyType) {
 	for _, kind := range []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy} {
-		if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Marked && n.RoleLabel && topology.KindOf(n.Slot) == kind }) {
+		if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Marked && n.HasRoleLabel && topology.KindOf(n.Slot) == kind }) {
 			largest = kind
 		}
 	}
@@ -434,7 +434,7 @@ func nodesToCount(s *Scope) []string {
 	if s.Step.Problem != nil || s.Step.Name == rollout.Steady || has[plan.RestoreMesh](s.Step) {
 		return nil
 	}
-	current := upNames(s.Cluster.Nodes, func(n plan.Node) bool { return n.RoleLabel && n.Marked })
+	current := upNames(s.Cluster.Nodes, func(n plan.Node) bool { return n.HasRoleLabel && n.Marked })
 	switch {
 	case !s.reflecting():
 		return current

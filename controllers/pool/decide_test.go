@@ -315,7 +315,7 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 // withReflector is a cluster in which a reflector has that slot already.
 func withReflector(slot string) func(*Scope) {
 	return func(s *Scope) {
-		s.Cluster.Nodes = append(s.Cluster.Nodes, plan.Node{Name: "rr", Marked: true, RoleLabel: true, Slot: slot, ClusterID: "244.0.0.1", Pooled: true})
+		s.Cluster.Nodes = append(s.Cluster.Nodes, plan.Node{Name: "rr", Marked: true, HasRoleLabel: true, Slot: slot, ClusterID: "244.0.0.1", Pooled: true})
 	}
 }
 
@@ -393,11 +393,11 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 		"the label of the dedicated pool, to be chosen for a reflector": {
 			func(n *plan.Node) { n.Labels[v1alpha1.PoolLabel] = "route-reflectors" }, rollout.Steady, "",
 		},
-		"the label of the role":   {func(n *plan.Node) { n.RoleLabel, n.Slot = true, "true" }, "RemoveStrayLabel", ""},
-		"a slot that another has": {func(n *plan.Node) { n.RoleLabel, n.Slot = true, "quorum-z1-1" }, "RemoveStrayLabel", ""},
+		"the label of the role":   {func(n *plan.Node) { n.HasRoleLabel, n.Slot = true, "true" }, "RemoveStrayLabel", ""},
+		"a slot that another has": {func(n *plan.Node) { n.HasRoleLabel, n.Slot = true, "quorum-z1-1" }, "RemoveStrayLabel", ""},
 		"all that makes a reflector, as if it had been the first": {
 			func(n *plan.Node) {
-				n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, time.Unix(1, 0)
+				n.HasRoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, time.Unix(1, 0)
 			}, "RemoveReflector", "",
 		},
 		"a cluster ID":            {func(n *plan.Node) { n.ClusterID = id }, rollout.UnsupportedCluster, "ForeignReflector"},
@@ -422,7 +422,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 					Labels: map[string]string{workerIDLabel: worker}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})},
 				}
 				if i < 3 {
-					n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, long
+					n.HasRoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, long
 					n.Labels[v1alpha1.PoolLabel], members[worker] = "route-reflectors", z
 					pool.Workers = append(pool.Workers, rollout.Worker{ID: worker, Node: n.Name, Zone: z})
 				}
@@ -444,7 +444,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 				},
 				Pool: pool,
 			}, rollout.Desired{
-				Mode: v1alpha1.ModeRouteReflector, Dedicated: true, Pool: plan.PoolSpec{SizePerZone: 1, Zones: pool.Zones}, ClusterID: id, RoleLabel: role, Timer: true,
+				Mode: v1alpha1.ModeRouteReflector, Dedicated: true, Pool: plan.PoolTarget{SizePerZone: 1, Zones: pool.Zones}, ClusterID: id, RoleLabel: role, Timer: true,
 				Topology:       topology.Spec{Kind: v1alpha1.TopologySingle, ClusterID: id, RoleLabel: role},
 				SessionTimeout: time.Minute, NotReadyGrace: time.Minute, RemovalDelay: time.Minute, MinServing: 2, NetAfter: time.Minute,
 			}, now)

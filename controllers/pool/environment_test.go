@@ -55,7 +55,7 @@ type fakeDatastore struct {
 	kill    *killer
 }
 
-func (c *fakeDatastore) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
+func (c *fakeDatastore) Observe(context.Context, plan.DatastoreOptions) (plan.Cluster, error) {
 	if c.err != nil {
 		return plan.Cluster{}, c.err
 	}
@@ -64,7 +64,7 @@ func (c *fakeDatastore) Observe(context.Context, plan.Scope) (plan.Cluster, erro
 	return out, nil
 }
 
-func (c *fakeDatastore) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
+func (c *fakeDatastore) Apply(_ context.Context, _ plan.DatastoreOptions, action plan.Action) (bool, error) {
 	if err := c.fail[action.String()]; err != nil {
 		return false, err
 	}
@@ -144,7 +144,7 @@ func (p *fakePods) Evict(_ context.Context, node string) (workload.Eviction, err
 	})
 }
 
-func (c *fakeDatastore) Try(_ context.Context, _ plan.Scope, action plan.Action) error {
+func (c *fakeDatastore) Try(_ context.Context, _ plan.DatastoreOptions, action plan.Action) error {
 	c.tried = append(c.tried, action)
 	return c.fail["try"]
 }
@@ -468,7 +468,7 @@ func newCloudEnvironment(t *testing.T, change ...func(*v1alpha1.RouteReflectorPo
 	}
 	spec := e.object().Spec
 	o.model = simulate.New(plan.Cluster{Nodes: e.calico.cluster.Nodes, BGP: plan.BGPConfig{ASN: 64512}},
-		plan.Scope{RoleLabel: spec.BGP.NodeLabel, ZoneLabel: spec.Topology.ZoneLabel}, time.Now())
+		plan.DatastoreOptions{RoleLabel: spec.BGP.NodeLabel, ZoneLabel: spec.Topology.ZoneLabel}, time.Now())
 	o.server = iksserver.New(iksserver.Config{
 		APIKeys: []string{apiKey}, Profile: iksserver.Chosen(), OnDeployed: o.deployed, OnDeleted: o.deleted,
 		AllocateIP: o.address,
@@ -576,12 +576,12 @@ func (o *cloudEnvironment) fail(names ...string) {
 }
 
 // Observe, Apply and Watch implement pool.Datastore.
-func (o *cloudEnvironment) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
+func (o *cloudEnvironment) Observe(context.Context, plan.DatastoreOptions) (plan.Cluster, error) {
 	o.sync()
 	return o.model.Observe(), nil
 }
 
-func (o *cloudEnvironment) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
+func (o *cloudEnvironment) Apply(_ context.Context, _ plan.DatastoreOptions, action plan.Action) (bool, error) {
 	o.sync()
 	if _, asks := action.(plan.RefreshStatus); !asks {
 		o.applied = append(o.applied, action.String())
@@ -589,7 +589,7 @@ func (o *cloudEnvironment) Apply(_ context.Context, _ plan.Scope, action plan.Ac
 	return o.model.Apply(action)
 }
 
-func (*cloudEnvironment) Try(context.Context, plan.Scope, plan.Action) error { return nil }
+func (*cloudEnvironment) Try(context.Context, plan.DatastoreOptions, plan.Action) error { return nil }
 
 func (o *cloudEnvironment) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {
 	o.sync()
@@ -650,7 +650,7 @@ func (o *cloudEnvironment) migrated() bool {
 func (o *cloudEnvironment) reflectors() []string {
 	var out []string
 	for _, n := range o.model.Nodes() {
-		if n.RoleLabel {
+		if n.HasRoleLabel {
 			out = append(out, n.Name)
 		}
 	}

@@ -156,7 +156,7 @@ func TestWhatIsWantedOfExistingNodes(t *testing.T) {
 	require.EqualValues(t, 6, e.object().Status.Nodes, "a busy reflector is a client too")
 	require.Equal(t, []pool.ProviderConfig{{
 		Type: v1alpha1.ProviderExistingNodes, PoolName: "existing-nodes", Preferred: d.Preferred, Excluded: d.Excluded, NotReadyGrace: time.Minute,
-		Scope: plan.Scope{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"},
+		Scope: plan.DatastoreOptions{RoleLabel: "rrpool.io/route-reflector", ZoneLabel: "topology.kubernetes.io/zone"},
 	}}, e.configs)
 
 	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.ExistingNodes.Excluded = metav1.LabelSelector{} })

@@ -56,7 +56,7 @@ func onReflectors(t *testing.T, serving int, change ...func(*v1alpha1.RouteRefle
 	for i := range 3 {
 		r := rollout.Reflector{Node: fmt.Sprintf("10.0.%d.1", i+1), Zone: fmt.Sprintf("z%d", i+1), Expected: 8}
 		n := node(r.Node, fmt.Sprintf("rr%d", i+1), r.Zone)
-		n.RoleLabel, n.ClusterID, n.Marked = true, "244.0.0.1", true
+		n.HasRoleLabel, n.ClusterID, n.Marked = true, "244.0.0.1", true
 		if i < serving {
 			r.Serving, r.Established = true, 8
 		}

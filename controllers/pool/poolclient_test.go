@@ -85,7 +85,7 @@ func TestANodeWithoutTheTaintStopsGrowth(t *testing.T) {
 				Exists: true, Owned: true, Zones: []string{"z1"}, ClusterZones: []string{"z1"}, TaintsUnknown: true,
 				Workers: []cloud.Worker{{ID: "p1", Zone: "z1"}},
 			}
-			e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 2}}}})
+			e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolTarget{SizePerZone: 2}}}})
 			e.settle(1)
 			require.Equal(t, c.drifted, e.seen[len(e.seen)-1].Pool.Drifted)
 			asked := e.cloud.wants[len(e.cloud.wants)-1]
@@ -110,7 +110,7 @@ func TestAClusterThatTheCloudRulesOutIsUnsupported(t *testing.T) {
 	e = newEnvironment(t)
 	e.cloud.observeErr = unsupported
 	e.calico.cluster.BGP.Saved = &plan.Mesh{}
-	e.calico.cluster.Nodes[0].RoleLabel = true
+	e.calico.cluster.Nodes[0].HasRoleLabel = true
 	e.settle(3)
 	require.Equal(t, "RemoveStrayLabel", e.object().Status.Step.Name)
 	e.expect("ProviderReady False CloudUnsupported", "Degraded True CloudUnsupported")
@@ -142,7 +142,7 @@ func TestPoolIsOrderedWithItsTaint(t *testing.T) {
 		o.Spec.Provider.IKS.WorkerVolumeEncryption = v1alpha1.WorkerVolumeEncryption{KMSInstanceID: "kms", RootKeyID: "key", KMSAccountID: "account"}
 		o.Spec.Provider.IKS.Networks = []v1alpha1.ZoneNetwork{{Zone: "z1", SubnetID: "s"}, {Zone: "z2", PrivateVLAN: "1", PublicVLAN: "2"}}
 	})
-	ensure := plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 1, Zones: []string{"z1"}}}
+	ensure := plan.EnsurePool{Want: plan.PoolTarget{SizePerZone: 1, Zones: []string{"z1"}}}
 	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{ensure}})
 	e.cloud.progress = cloud.Progress{Did: "created pool route-reflectors", WaitingFor: "its taint"}
 	require.NoError(t, e.reconcile())
@@ -188,15 +188,15 @@ func TestRefusedOrderKeepsThePoolKnown(t *testing.T) {
 	e.after(time.Minute)
 	require.Equal(t, 1, e.cloud.ensured, "a person has to act: no hurry")
 
-	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 2}}}})
+	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolTarget{SizePerZone: 2}}}})
 	e.settle(1)
 	require.Equal(t, 2, e.cloud.ensured, "another wish is another matter")
 
 	e.cloud.ensureErr = &cloud.Error{Kind: cloud.RateLimited, Op: "ordering", RetryAfter: 10 * time.Minute}
-	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 3}}}})
+	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolTarget{SizePerZone: 3}}}})
 	e.settle(1)
 	require.Equal(t, 3, e.cloud.ensured)
-	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolSpec{SizePerZone: 4}}}})
+	e.script = always(rollout.Step{Name: "EnsurePool", Actions: []plan.Action{plan.EnsurePool{Want: plan.PoolTarget{SizePerZone: 4}}}})
 	e.after(4 * time.Minute)
 	require.Equal(t, 3, e.cloud.ensured, "the cloud wants to be left alone")
 	e.after(6 * time.Minute)

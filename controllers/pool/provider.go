@@ -49,7 +49,7 @@ type ProviderConfig struct {
 	Profile   v1alpha1.TrustedProfile
 	TokenFile string
 	// Scope, Preferred, Excluded and NotReadyGrace are for choosing among existing nodes.
-	Scope               plan.Scope
+	Scope               plan.DatastoreOptions
 	Preferred, Excluded labels.Selector
 	NotReadyGrace       time.Duration
 }

@@ -355,7 +355,7 @@ func TestRefusedSubstitutesAreAFewOrders(t *testing.T) {
 func (o *cloudEnvironment) clusterIDs() map[string]int {
 	out := map[string]int{}
 	for _, n := range o.model.Nodes() {
-		if n.RoleLabel {
+		if n.HasRoleLabel {
 			out[n.ClusterID]++
 		}
 	}

@@ -27,14 +27,14 @@ import (
 // Datastore is Calico: its nodes, BGP configuration and session reports.
 type Datastore interface {
 	// Observe gives everything known at this moment, or an error when any of it is unknown.
-	Observe(ctx context.Context, scope plan.Scope) (plan.Cluster, error)
+	Observe(ctx context.Context, scope plan.DatastoreOptions) (plan.Cluster, error)
 	// Apply makes one change and says whether there was anything to change. What
 	// concerns the pool or pods never reaches it.
-	Apply(ctx context.Context, scope plan.Scope, action plan.Action) (bool, error)
+	Apply(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error)
 	// Watch makes exactly these node reports exist and says whether it had to change anything.
 	Watch(ctx context.Context, want []plan.StatusRequest) (bool, error)
 	// Try asks whether Apply would be refused, and changes nothing. See calico.Refuses.
-	Try(ctx context.Context, scope plan.Scope, action plan.Action) error
+	Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error
 }
 
 // ProviderFactory makes the provider that cfg describes. It sends no request yet.
@@ -344,8 +344,8 @@ func (r *Reconciler) nextLook(s *Scope) time.Duration {
 	return max(wait, again)
 }
 
-func scopeOf(object *v1alpha1.RouteReflectorPool) plan.Scope {
-	return plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel, CalicoAPI: object.Status.CalicoAPI}
+func scopeOf(object *v1alpha1.RouteReflectorPool) plan.DatastoreOptions {
+	return plan.DatastoreOptions{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel, CalicoAPI: object.Status.CalicoAPI}
 }
 
 // Look observes and decides as a reconciliation does, and changes nothing, whatever the mode. It may emit events.

@@ -173,7 +173,7 @@ func TestALostClusterGetsItsMeshWhateverTheSpec(t *testing.T) {
 			e.calico.cluster.Peers = topology.Single("rrpool.io/route-reflector", topology.Session{})
 			for i := range 3 {
 				rr := node(fmt.Sprintf("10.0.1.%d", i+1), fmt.Sprintf("p%d", i+1), fmt.Sprintf("z%d", i+1))
-				rr.Ready, rr.RoleLabel, rr.Marked, rr.ClusterID = serves, true, true, "244.0.0.1"
+				rr.Ready, rr.HasRoleLabel, rr.Marked, rr.ClusterID = serves, true, true, "244.0.0.1"
 				e.calico.cluster.Nodes = append(e.calico.cluster.Nodes, rr)
 			}
 			e.settle(2)
@@ -219,7 +219,7 @@ type obedient struct {
 	stop func() // after each change
 }
 
-func (o obedient) Apply(ctx context.Context, s plan.Scope, a plan.Action) (bool, error) {
+func (o obedient) Apply(ctx context.Context, s plan.DatastoreOptions, a plan.Action) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("writing: %w", err)
 	}
@@ -301,7 +301,7 @@ func TestTheMeshComesBackWhilePodsDoNotAnswer(t *testing.T) {
 		e.meshOff()
 		for i := range 3 {
 			n := &e.calico.cluster.Nodes[i]
-			n.Marked, n.RoleLabel, n.ClusterID, n.Ready = true, true, "244.0.0.1", false
+			n.Marked, n.HasRoleLabel, n.ClusterID, n.Ready = true, true, "244.0.0.1", false
 		}
 		e.reconciler.Workload = silentPods{}
 		began := time.Now()

@@ -18,7 +18,7 @@ import (
 func TestPodsAreCountedOnlyWhenThatDecidesSomething(t *testing.T) {
 	promote := rollout.Step{Name: "PromoteReflectors"}
 	all := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}
-	reflector := func(n *plan.Node) { n.RoleLabel, n.Marked, n.ClusterID = true, true, "244.0.0.1" }
+	reflector := func(n *plan.Node) { n.HasRoleLabel, n.Marked, n.ClusterID = true, true, "244.0.0.1" }
 	member := func(n *plan.Node) { n.Labels = map[string]string{v1alpha1.PoolLabel: pool.ExistingPool} }
 	for name, tc := range map[string]struct {
 		mode    v1alpha1.Mode

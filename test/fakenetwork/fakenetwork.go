@@ -74,7 +74,7 @@ func (p *Network) Take(ctx context.Context, why string) error {
 		return err
 	}
 	if p.model == nil {
-		p.model, p.since = simulate.New(seen, plan.Scope{RoleLabel: RoleLabel}, p.Now()), map[string]time.Time{}
+		p.model, p.since = simulate.New(seen, plan.DatastoreOptions{RoleLabel: RoleLabel}, p.Now()), map[string]time.Time{}
 		p.seen.Nodes = seen.Nodes
 	}
 	p.model.Advance(p.Now().Sub(p.model.Now()))
@@ -128,7 +128,7 @@ func (p *Network) read(ctx context.Context) (plan.Cluster, error) {
 		_, pooled := n.Labels[v1alpha1.PoolLabel]
 		out.Nodes = append(out.Nodes, plan.Node{
 			Name: n.Name, Labels: n.Labels, Ready: true, Addresses: []netip.Addr{address.Addr()},
-			ClusterID: n.Annotations[IDAnnotation], RoleLabel: reflects, Slot: slot, Pooled: pooled, Blocks: blocks[n.Name],
+			ClusterID: n.Annotations[IDAnnotation], HasRoleLabel: reflects, Slot: slot, Pooled: pooled, Blocks: blocks[n.Name],
 		})
 	}
 	return out, err
@@ -150,7 +150,7 @@ func (p *Network) restart(before, now []plan.Node) {
 // reflectors, or two nodes that run workloads without a route.
 func (p *Network) judge(why string) {
 	seen := p.model.Observe()
-	reflectors := slices.DeleteFunc(slices.Clone(seen.Nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" })
+	reflectors := slices.DeleteFunc(slices.Clone(seen.Nodes), func(n plan.Node) bool { return !n.HasRoleLabel || n.ClusterID == "" })
 	for _, c := range seen.Nodes {
 		have := 0
 		for _, r := range reflectors {

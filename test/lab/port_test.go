@@ -48,7 +48,7 @@ func TestRoutesAreReadWhereBGPListensOnAnotherPort(t *testing.T) {
 	_, err = adapter.Watch(t.Context(), []plan.StatusRequest{{Node: "worker-0", Period: time.Second, Routes: true}})
 	require.NoError(t, err)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		seen, err := adapter.Observe(t.Context(), plan.Scope{RoleLabel: roleLabel})
+		seen, err := adapter.Observe(t.Context(), plan.DatastoreOptions{RoleLabel: roleLabel})
 		require.NoError(c, err)
 		st := seen.Statuses["worker-0"]
 		require.Empty(c, st.Unread)

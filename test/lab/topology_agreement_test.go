@@ -137,7 +137,7 @@ func (w *writer) simulate(c configuration, without string) *simulate.Configurati
 		s := c.slots[spec.Name]
 		nodes = append(nodes, plan.Node{
 			Name: spec.Name, Ready: true, Addresses: []netip.Addr{w.l.Address(spec.Name)}, Labels: map[string]string{zone: spec.Zone}, Zone: spec.Zone,
-			RoleLabel: s.name != "", Slot: s.name, ClusterID: s.clusterID, Rack: c.racks[spec.Name],
+			HasRoleLabel: s.name != "", Slot: s.name, ClusterID: s.clusterID, Rack: c.racks[spec.Name],
 		})
 	}
 	peers := slices.DeleteFunc(w.resolved(c.peers), func(p plan.Peer) bool { return p.Name == without })

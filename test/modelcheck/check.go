@@ -39,7 +39,7 @@ func (m *model) endExcuses(s *state) {
 // in-place node that a person has labelled, and so does the label's removal. A node that runs again may not be Ready yet.
 func (m *model) excuseSome(s *state, i int) {
 	n := m.cluster(s).at[i]
-	if n != nil && (!m.Dedicated && n.RoleLabel && !n.Marked || s.alive.has(i) && !n.Ready) {
+	if n != nil && (!m.Dedicated && n.HasRoleLabel && !n.Marked || s.alive.has(i) && !n.Ready) {
 		m.excuseNode(s, i)
 	}
 }
@@ -91,7 +91,7 @@ func (m *model) broken(s *state) string {
 		return why
 	}
 	for i, n := range c.at {
-		if m.workload(s, i) && !n.RoleLabel && n.ClusterID == "" {
+		if m.workload(s, i) && !n.HasRoleLabel && n.ClusterID == "" {
 			if up, least := m.served(s, i); up < least {
 				return fmt.Sprintf("2: the mesh is off and %s has %d reflector sessions, fewer than %d", n.Name, up, least)
 			}
@@ -216,7 +216,7 @@ func (m *model) forbiddenAction(s *state, a plan.Action) string {
 // untouched: no node has a part of the role, and the mesh is as it was.
 func (c *cluster) untouched() bool {
 	return c.BGP.Saved == nil &&
-		!slices.ContainsFunc(c.Nodes, func(n plan.Node) bool { return n.Marked || n.RoleLabel || n.ClusterID != "" })
+		!slices.ContainsFunc(c.Nodes, func(n plan.Node) bool { return n.Marked || n.HasRoleLabel || n.ClusterID != "" })
 }
 
 // waiting counts the Ready nodes of the pool.
@@ -303,7 +303,7 @@ func (m *model) faulty(s *state) bool {
 // arrived says what is missing although the manager is at rest.
 func (m *model) arrived(s *state) string {
 	c := m.cluster(s)
-	half := func(n plan.Node) bool { return n.RoleLabel != (n.ClusterID != "") || n.CordonedByUs }
+	half := func(n plan.Node) bool { return n.HasRoleLabel != (n.ClusterID != "") || n.CordonedByUs }
 	if i := slices.IndexFunc(c.Nodes, half); i >= 0 {
 		return fmt.Sprintf("4: at rest %s has half a role, or a cordon of ours", c.Nodes[i].Name)
 	}

@@ -161,7 +161,7 @@ func (m *model) newNode(i int, age time.Duration) plan.Node {
 func pods(n *plan.Node) bool { return n != nil && *n.Pods > 0 }
 
 // reflects: the node is in the role.
-func reflects(n *plan.Node) bool { return n != nil && n.RoleLabel && n.ClusterID != "" }
+func reflects(n *plan.Node) bool { return n != nil && n.HasRoleLabel && n.ClusterID != "" }
 
 // apply carries out one action.
 func (m *model) apply(c *cluster, a plan.Action) {
@@ -176,7 +176,7 @@ func (m *model) apply(c *cluster, a plan.Action) {
 		c.find(a.Node).Pods = new(int)
 	case plan.RefreshStatus, plan.Pause:
 	default:
-		sim := simulate.New(c.Cluster, plan.Scope{RoleLabel: label, ZoneLabel: "zone"}, today)
+		sim := simulate.New(c.Cluster, plan.DatastoreOptions{RoleLabel: label, ZoneLabel: "zone"}, today)
 		if _, err := sim.Apply(a); err != nil {
 			panic(fmt.Sprintf("modelcheck: %v", err))
 		}
@@ -186,7 +186,7 @@ func (m *model) apply(c *cluster, a plan.Action) {
 }
 
 // ensure is the provider, which makes one change a call.
-func (m *model) ensure(c *cluster, want plan.PoolSpec) {
+func (m *model) ensure(c *cluster, want plan.PoolTarget) {
 	if !m.Dedicated {
 		m.joinPool(c, want)
 		return
@@ -231,7 +231,7 @@ func (c *cluster) worker(name string) bool {
 	return c.find(name) != nil || slices.Contains(c.Ordered, name)
 }
 
-func (m *model) joinPool(c *cluster, want plan.PoolSpec) {
+func (m *model) joinPool(c *cluster, want plan.PoolTarget) {
 	for _, name := range want.Retire {
 		if n := c.find(name); n.Pooled {
 			n.Pooled = false

@@ -50,8 +50,8 @@ var effects = map[Disturbance]effect{
 		n.ClusterID, n.Marked, n.RoleSince = "", false, time.Time{}
 	}),
 	StrayLabel: toNode(
-		func(n *plan.Node) bool { return pods(n) && !n.RoleLabel && n.ClusterID == "" },
-		func(n *plan.Node) { n.RoleLabel, n.Slot, n.Labels[label] = true, "true", "true" },
+		func(n *plan.Node) bool { return pods(n) && !n.HasRoleLabel && n.ClusterID == "" },
+		func(n *plan.Node) { n.HasRoleLabel, n.Slot, n.Labels[label] = true, "true", "true" },
 	),
 	Cordoned: toNode(
 		func(n *plan.Node) bool { return reflects(n) && !n.Cordoned },
@@ -92,7 +92,7 @@ var effects = map[Disturbance]effect{
 }
 
 func unlabel(n *plan.Node) {
-	n.RoleLabel, n.Slot = false, ""
+	n.HasRoleLabel, n.Slot = false, ""
 	delete(n.Labels, label)
 }
 

@@ -76,7 +76,7 @@ func (sc Scenario) complete() Scenario {
 // desired is what is wanted, in mode RouteReflector and in mode FullMesh.
 func (sc Scenario) desired() [2]rollout.Desired {
 	d := rollout.Desired{
-		Mode: v1alpha1.ModeRouteReflector, Dedicated: sc.Dedicated, Pool: plan.PoolSpec{SizePerZone: sc.PerZone, Zones: sc.Zones}, Promotion: sc.Promotion,
+		Mode: v1alpha1.ModeRouteReflector, Dedicated: sc.Dedicated, Pool: plan.PoolTarget{SizePerZone: sc.PerZone, Zones: sc.Zones}, Promotion: sc.Promotion,
 		ClusterID: cmp.Or(sc.ID, "244.0.0.1"), RoleLabel: label, Timer: sc.Timer, SessionTimeout: 5 * time.Minute, NotReadyGrace: time.Minute,
 		RemovalDelay: time.Minute, MinServing: 2, NetAfter: 30 * time.Second,
 	}

@@ -75,7 +75,7 @@ var refusals = map[string]stopped{
 	}},
 	"NameTaken": {edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }},
 	"ForeignLabel": {edit: func(f *facts) {
-		f.object.Spec.BGP.NodeLabel, f.snapshot.Cluster.Nodes[0].RoleLabel = "example.com/rr", true
+		f.object.Spec.BGP.NodeLabel, f.snapshot.Cluster.Nodes[0].HasRoleLabel = "example.com/rr", true
 	}},
 	"TooFewNodes": {edit: func(f *facts) { f.snapshot.Cluster.Nodes = nodesIn(1, frankfurt...) }},
 	"RoutesUnknown": {unseen: true, edit: func(f *facts) {
@@ -254,17 +254,17 @@ func look(t *testing.T, f *facts) {
 // still is a cluster in which nothing happens.
 type still plan.Cluster
 
-func (s still) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
+func (s still) Observe(context.Context, plan.DatastoreOptions) (plan.Cluster, error) {
 	return plan.Cluster(s), nil
 }
 
-func (still) Apply(context.Context, plan.Scope, plan.Action) (bool, error) {
+func (still) Apply(context.Context, plan.DatastoreOptions, plan.Action) (bool, error) {
 	panic("nothing is written")
 }
-func (still) Try(context.Context, plan.Scope, plan.Action) error        { return nil }
-func (still) Watch(context.Context, []plan.StatusRequest) (bool, error) { panic("nothing is written") }
-func (s still) List(context.Context) ([]plan.Node, error)               { return s.Nodes, nil }
-func (still) SetPool(context.Context, plan.Node, string) error          { panic("nothing is written") }
+func (still) Try(context.Context, plan.DatastoreOptions, plan.Action) error { return nil }
+func (still) Watch(context.Context, []plan.StatusRequest) (bool, error)     { panic("nothing is written") }
+func (s still) List(context.Context) ([]plan.Node, error)                   { return s.Nodes, nil }
+func (still) SetPool(context.Context, plan.Node, string) error              { panic("nothing is written") }
 
 func (still) Count(context.Context, []string) (map[string]int, error) { return map[string]int{}, nil }
 

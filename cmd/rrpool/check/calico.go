@@ -449,7 +449,7 @@ func peerings(f facts) *Result {
 // strayPeers are BGPPeers of ClusterPeerings that have no reflector here, or no ClusterPeering.
 func strayPeers(c plan.Cluster, known map[string]bool) (out []string) {
 	for _, p := range c.Peers {
-		reflects := func(n plan.Node) bool { return n.Name == p.Node && n.RoleLabel && n.ClusterID != "" }
+		reflects := func(n plan.Node) bool { return n.Name == p.Node && n.HasRoleLabel && n.ClusterID != "" }
 		switch {
 		case p.Peering == "":
 		case !known[p.Peering]:
@@ -495,7 +495,7 @@ func outside(f facts) (all, only, members, shared []string) {
 // labelled gives the nodes the role label, or none of them.
 func labelled(nodes []plan.Node, role bool) []plan.Node {
 	for i := range nodes {
-		nodes[i].RoleLabel = role
+		nodes[i].HasRoleLabel = role
 	}
 	return nodes
 }

@@ -128,7 +128,7 @@ func TestOwn(t *testing.T) {
 		"an object that may not be seen": {id: "object", edit: func(f *facts) { f.stored.hidden = "no" }, want: Warning, says: "could not be checked"},
 		"a name that is taken":           {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Peers = []plan.Peer{{Name: "rrpool-clients", PeerIP: "192.0.2.1"}} }, want: Error, says: "NameTaken", page: "runbook/conditions.md#nametaken"},
 		"a label that is taken": {id: "decision", edit: func(f *facts) {
-			f.object.Spec.BGP.NodeLabel, f.snapshot.Cluster.Nodes[0].RoleLabel = "example.com/rr", true
+			f.object.Spec.BGP.NodeLabel, f.snapshot.Cluster.Nodes[0].HasRoleLabel = "example.com/rr", true
 		}, want: Error, says: "ForeignLabel"},
 		"a refusal that another check explains": {id: "decision", edit: func(f *facts) { f.snapshot.Cluster.Nodes[0].ASN = 1 }, unset: true},
 	})
@@ -362,7 +362,7 @@ func TestPeerings(t *testing.T) {
 	reflecting := func(peers ...plan.Peer) func(*facts) {
 		return func(f *facts) {
 			n := &f.snapshot.Cluster.Nodes[0]
-			n.Pooled, n.Marked, n.RoleLabel, n.ClusterID = true, true, true, "244.0.0.1"
+			n.Pooled, n.Marked, n.HasRoleLabel, n.ClusterID = true, true, true, "244.0.0.1"
 			f.snapshot.Cluster.BGP.Services = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("203.0.113.200/32")}
 			f.snapshot.Cluster.BGP.ASN, f.snapshot.Cluster.Peers = 64512, peers
 			f.peerings = peeringList(metav1.ConditionTrue, 1)
@@ -457,7 +457,7 @@ func TestRouters(t *testing.T) {
 		"a reflector by its name": {id: "routers", edit: func(f *facts) {
 			with([]string{single}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, Node: f.snapshot.Cluster.Nodes[0].Name})(f)
 			n := &f.snapshot.Cluster.Nodes[0]
-			n.Pooled, n.Marked, n.RoleLabel, n.ClusterID = true, true, true, "244.0.0.1"
+			n.Pooled, n.Marked, n.HasRoleLabel, n.ClusterID = true, true, true, "244.0.0.1"
 		}, want: Warning, says: "with themselves as the next hop"},
 		"a dedicated node by its name": {id: "routers", edit: func(f *facts) {
 			with(nil, plan.Peer{Name: "tor", PeerIP: "192.0.2.1", ASN: 65001, Node: f.snapshot.Cluster.Nodes[0].Name})(f)
@@ -467,7 +467,7 @@ func TestRouters(t *testing.T) {
 		"on reflectors": {id: "routers", edit: func(f *facts) {
 			with(nil, peer(64512, reflectors))(f)
 			n := &f.snapshot.Cluster.Nodes[0]
-			n.Marked, n.RoleLabel, n.ClusterID = true, true, "244.0.0.1"
+			n.Marked, n.HasRoleLabel, n.ClusterID = true, true, "244.0.0.1"
 		}, want: Warning, says: "learn nothing"},
 	})
 }

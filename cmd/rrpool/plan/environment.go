@@ -70,7 +70,7 @@ func newEnvironment(in Input) *environment {
 		id = cmp.Or(id, pool.ProviderClusterID(n.ProviderID))
 	}
 	object.Spec.Provider.Type, object.Spec.Provider.IKS.ClusterID = in.Provider, cmp.Or(id, "model")
-	scope := plan.Scope{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
+	scope := plan.DatastoreOptions{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
 	cluster := in.Cluster // all of it but for what compare says instead, and the BGPPeers of ClusterPeerings: another controller moves those
 	cluster.Routes.Unknown = ""
 	cluster.Peers = slices.DeleteFunc(slices.Clone(cluster.Peers), func(p plan.Peer) bool { return p.Peering != "" })
@@ -261,7 +261,7 @@ func (e *environment) shape() Shape {
 			continue
 		}
 		out.Nodes++
-		if n.RoleLabel && n.ClusterID != "" {
+		if n.HasRoleLabel && n.ClusterID != "" {
 			out.Reflectors++
 			kinds.Insert(string(topology.KindOf(n.Slot)))
 		}
@@ -277,17 +277,17 @@ func (e *environment) shape() Shape {
 }
 
 // Observe implements pool.Datastore.
-func (e *environment) Observe(context.Context, plan.Scope) (plan.Cluster, error) {
+func (e *environment) Observe(context.Context, plan.DatastoreOptions) (plan.Cluster, error) {
 	return e.model.Observe(), nil
 }
 
 // Apply implements pool.Datastore.
-func (e *environment) Apply(_ context.Context, _ plan.Scope, action plan.Action) (bool, error) {
+func (e *environment) Apply(_ context.Context, _ plan.DatastoreOptions, action plan.Action) (bool, error) {
 	return e.model.Apply(action)
 }
 
 // Try implements pool.Datastore. What the cluster itself refuses is among the problems that were observed.
-func (e *environment) Try(context.Context, plan.Scope, plan.Action) error { return nil }
+func (e *environment) Try(context.Context, plan.DatastoreOptions, plan.Action) error { return nil }
 
 // Watch implements pool.Datastore.
 func (e *environment) Watch(_ context.Context, want []plan.StatusRequest) (bool, error) {

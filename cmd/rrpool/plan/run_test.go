@@ -164,7 +164,7 @@ func TestAPlanBeginsWithAllThatWasObserved(t *testing.T) {
 	want.Statuses = nil                 // all sessions that are configured count as Established: Assumes says where they are not
 
 	e := newEnvironment(Input{&snapshot.Snapshot{Object: crd.Default(), Scope: pool.Scope{Provider: v1alpha1.ProviderExistingNodes, Cluster: seen}}, cli.Now})
-	got, err := e.Observe(t.Context(), plan.Scope{})
+	got, err := e.Observe(t.Context(), plan.DatastoreOptions{})
 	require.NoError(t, err)
 	got.Statuses = nil
 	require.Equal(t, want, got)
@@ -428,7 +428,7 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 	t.Run("all reflectors dead while the mesh is off", func(t *testing.T) {
 		in := after(there, v1alpha1.ModeRouteReflector)
 		for i := range in.Cluster.Nodes {
-			if in.Cluster.Nodes[i].RoleLabel {
+			if in.Cluster.Nodes[i].HasRoleLabel {
 				in.Cluster.Nodes[i].Ready, in.Cluster.Nodes[i].ReadyChanged = false, in.Now.Add(-time.Hour)
 			}
 		}
@@ -450,7 +450,7 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 		in.Step = rollout.Step{Name: "RestoreMesh", Urgent: true}
 		in.Status.Step.Name = "RestoreMesh"
 		for _, n := range in.Cluster.Nodes {
-			if n.RoleLabel {
+			if n.HasRoleLabel {
 				in.Step.Reflectors = append(in.Step.Reflectors, rollout.Reflector{Node: n.Name, Expected: 8})
 			}
 		}

@@ -65,7 +65,7 @@ func (o *observed) sort() (silent int, kinds []string) {
 			silent++
 		case o.isMember(node):
 			o.members = append(o.members, node)
-			if kind := topology.KindOf(node.Slot); node.ClusterID != "" && node.RoleLabel && kind != "" {
+			if kind := topology.KindOf(node.Slot); node.ClusterID != "" && node.HasRoleLabel && kind != "" {
 				kinds = append(kinds, string(kind))
 			}
 		default:
@@ -79,7 +79,7 @@ func (o *observed) sort() (silent int, kinds []string) {
 // isMember: a node with a cluster ID reflects, also one that rrpool has not made. One with the role label
 // alone is to reflect, and so is a worker of a pool while reflectors are wanted.
 func (o *observed) isMember(n plan.Node) bool {
-	return n.ClusterID != "" || n.RoleLabel || o.wanted && n.Pooled
+	return n.ClusterID != "" || n.HasRoleLabel || o.wanted && n.Pooled
 }
 
 // unconnected are the BGPPeers of others that give no session between nodes: those to
@@ -163,7 +163,7 @@ func frameOf(n plan.Node) frame {
 func detailOf(n plan.Node) string {
 	role := map[[2]bool]string{{true, false}: "no cluster ID", {false, false}: "no role yet", {false, true}: "without rrpool's label"}
 	ready := map[bool]string{false: "not Ready"}
-	return joined(role[[2]bool{n.RoleLabel, n.ClusterID != ""}], ready[n.Ready])
+	return joined(role[[2]bool{n.HasRoleLabel, n.ClusterID != ""}], ready[n.Ready])
 }
 
 // single is one session by its state.

@@ -93,7 +93,7 @@ func TestWhatALiveClusterShows(t *testing.T) {
 			func(o *observed) {
 				for _, r := range []string{r1, r2} {
 					o.change(r, func(n *plan.Node) {
-						n.RoleLabel, n.Pooled, n.Labels = false, false, map[string]string{"their": "label"}
+						n.HasRoleLabel, n.Pooled, n.Labels = false, false, map[string]string{"their": "label"}
 					})
 				}
 				o.step = ""
@@ -106,7 +106,7 @@ func TestWhatALiveClusterShows(t *testing.T) {
 		},
 		"a worker of the pool without its role": {
 			func(o *observed) {
-				o.change(r2, func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
+				o.change(r2, func(n *plan.Node) { n.HasRoleLabel, n.ClusterID, n.Labels = false, "", nil })
 				delete(o.Statuses, r2)
 			},
 			"a/1: 4 clients, 4 with all sessions up; 4 × 1 sessions, all up\n" +

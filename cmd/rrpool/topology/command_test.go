@@ -198,7 +198,7 @@ func inZones(zones []string, reflectors, clients int) observed {
 	for z, zone := range zones {
 		for i := range reflectors {
 			o.Nodes = append(o.Nodes, node(fmt.Sprintf("10.240.%d.%d", z, 200+i), zone, z*100+i, func(n *plan.Node) {
-				n.RoleLabel, n.ClusterID, n.Pooled = true, "244.0.0.1", true
+				n.HasRoleLabel, n.ClusterID, n.Pooled = true, "244.0.0.1", true
 				n.Labels = map[string]string{role: ""}
 			}))
 		}
@@ -290,7 +290,7 @@ func failing() observed {
 func migrating() observed {
 	o := inZones(frankfurt, 1, 40)
 	o.BGP, o.step = plan.BGPConfig{ASN: 64512}, "AwaitSessions"
-	o.change("10.240.2.200", func(n *plan.Node) { n.RoleLabel, n.ClusterID, n.Labels = false, "", nil })
+	o.change("10.240.2.200", func(n *plan.Node) { n.HasRoleLabel, n.ClusterID, n.Labels = false, "", nil })
 	o.report()
 	for i := range 15 {
 		o.cut("10.240.1.200", fmt.Sprintf("10.242.0.%d", i))

@@ -83,8 +83,8 @@ type Desired struct {
 	Allowed []netip.Prefix
 }
 
-// Step is what to do now.
-type Step struct {
+// Decision is what to do now.
+type Decision struct {
 	// Actions in the order in which they are to be taken.
 	Actions []plan.Action
 	// Problem is why nothing new is written, nil for nothing. What is there stays.
@@ -109,16 +109,16 @@ const (
 )
 
 // Next decides. Where the remote cluster is not known, or there is a problem, only a BGPPeer that is no longer needed goes.
-func Next(o Observed, d Desired) Step {
+func Next(o Observed, d Desired) Decision {
 	if d.Gone {
 		return takeAway(o, d)
 	}
 	if o.Remote == nil {
-		return Step{Actions: leave(o, d)}
+		return Decision{Actions: leave(o, d)}
 	}
 	with := pairs(o)
 	let := filter(o, d)
-	s := Step{Expected: sessions(o, with), Advertised: slices.Concat(let.Pods, let.Services)}
+	s := Decision{Expected: sessions(o, with), Advertised: slices.Concat(let.Pods, let.Services)}
 	if s.Problem = problem(o, d); s.Problem != nil {
 		s.Actions = leave(o, d)
 		return s
@@ -142,16 +142,16 @@ func Next(o Observed, d Desired) Step {
 }
 
 // takeAway removes everything of a ClusterPeering. What is found in a datastore that is locked may not be all.
-func takeAway(o Observed, d Desired) Step {
+func takeAway(o Observed, d Desired) Decision {
 	if o.Cluster.Locked != nil {
-		return Step{Problem: o.Cluster.Locked}
+		return Decision{Problem: o.Cluster.Locked}
 	}
-	return Step{Actions: remove(o, d, nil, nil)}
+	return Decision{Actions: remove(o, d, nil, nil)}
 }
 
 // Reflectors are the nodes in the role. While one is not Ready, others have its sessions, as packets may go through it.
 func Reflectors(nodes []plan.Node) []plan.Node {
-	in := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !n.RoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
+	in := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !n.HasRoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
 	if ready := slices.DeleteFunc(slices.Clone(in), func(n plan.Node) bool { return !n.Ready }); len(ready) > 0 {
 		return ready
 	}
@@ -384,7 +384,7 @@ func narrow(o Observed, d Desired) []plan.Action {
 func leave(o Observed, d Desired) []plan.Action {
 	out := narrow(o, d)
 	holds := func(name string) bool {
-		return slices.ContainsFunc(o.Cluster.Nodes, func(n plan.Node) bool { return n.Name == name && n.RoleLabel })
+		return slices.ContainsFunc(o.Cluster.Nodes, func(n plan.Node) bool { return n.Name == name && n.HasRoleLabel })
 	}
 	instead := func(p plan.Peer) bool {
 		return p.Peering == d.Name && holds(p.Node) && established(o.Cluster, p.Node, p.PeerIP)

@@ -70,7 +70,7 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		"there is no RouteReflectorPool": {func(here, _ *cluster) { here.d.NotReflecting = "there is none" }, "NotReflecting", "there is none"},
 		"no node has the role": {func(here, _ *cluster) {
 			for i := range here.o.Cluster.Nodes {
-				here.o.Cluster.Nodes[i].RoleLabel = false
+				here.o.Cluster.Nodes[i].HasRoleLabel = false
 			}
 		}, "NoReflectors", "no node"},
 		"BIRD programs no plain routes":       {func(here, _ *cluster) { here.o.Cluster.Routes.Plain.Encapsulation = "None" }, "RoutesNotProgrammed", "programClusterRoutes"},
@@ -200,10 +200,10 @@ func TestWhatIsWritten(t *testing.T) {
 			there.o.Pools = nil
 		}, nil},
 		"a BGPPeer on a node that is no reflector any more goes all the same, once a reflector has a session": {worldOf(2, 2).peered(t), func(_ *world, here, _ *cluster) {
-			here.unknown, here.o.Cluster.Nodes[0].RoleLabel = true, false
+			here.unknown, here.o.Cluster.Nodes[0].HasRoleLabel = true, false
 		}, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-2"}},
 		"and stays while none has": {worldOf(2, 2).peered(t), func(_ *world, here, _ *cluster) {
-			here.o.Cluster.Nodes[0].RoleLabel = false
+			here.o.Cluster.Nodes[0].HasRoleLabel = false
 			here.d.NotReflecting, here.o.Cluster.Statuses["r2"] = "there is none", plan.Status{}
 		}, nil},
 		"when the sessions are gone all else goes, also where the remote cluster is not known": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
@@ -237,7 +237,7 @@ func TestWhatIsWritten(t *testing.T) {
 		}, nil},
 		"sessions go first": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) { here.d.Gone = true }, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1"}},
 		"a session of a node whose role went keeps its BGPPeer until a reflector has one": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
-			here.o.Cluster.Nodes[0].RoleLabel, here.o.Cluster.Statuses = false, map[string]plan.Status{}
+			here.o.Cluster.Nodes[0].HasRoleLabel, here.o.Cluster.Statuses = false, map[string]plan.Status{}
 			w.join(0)
 			require.Equal(t, []string{write("2-172-16-1-1")}, w.actions())
 			_, broken := w.manage(0, -1)

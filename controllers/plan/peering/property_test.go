@@ -60,7 +60,7 @@ func (w *world) disturbNode(t *rapid.T, side int) {
 	kind := rapid.SampledFrom([]string{"leave", "crash", "remove", "flap"}).Draw(t, "what it does")
 	switch spared := w.spared(side, *n); {
 	case kind == "leave" && spared:
-		n.RoleLabel, n.ClusterID = false, ""
+		n.HasRoleLabel, n.ClusterID = false, ""
 	case kind == "crash" && spared:
 		n.Ready, c.down[n.Name] = false, true
 	case kind == "remove" && spared:
@@ -132,9 +132,9 @@ func TestTwoClustersStayJoinedWhateverChanges(t *testing.T) {
 // brokenDecisions break each rule on purpose.
 var brokenDecisions = map[string]struct {
 	rule string
-	next func(side int, o peering.Observed, d peering.Desired) peering.Step
+	next func(side int, o peering.Observed, d peering.Desired) peering.Decision
 }{
-	"a: what is no longer wanted goes at once": {"a: no session left", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+	"a: what is no longer wanted goes at once": {"a: no session left", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
 		for _, p := range o.Cluster.Peers {
 			if p.Peering == d.Name && !slices.ContainsFunc(s.Expected, func(e peering.Session) bool { return e.Node == p.Node && e.Peer.String() == p.PeerIP }) {
@@ -143,24 +143,24 @@ var brokenDecisions = map[string]struct {
 		}
 		return s
 	}},
-	"a: a report from before a change is believed": {"a: two sessions restart", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+	"a: a report from before a change is believed": {"a: two sessions restart", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		for i := range o.Cluster.Peers {
 			o.Cluster.Peers[i].Written = o.Cluster.Peers[i].Written.Add(-time.Hour)
 		}
 		return peering.Next(o, d)
 	}},
-	"b: one side ranks its reflectors by itself": {"b:", func(side int, o peering.Observed, d peering.Desired) peering.Step {
+	"b: one side ranks its reflectors by itself": {"b:", func(side int, o peering.Observed, d peering.Desired) peering.Decision {
 		if side == 0 && o.Remote != nil && len(o.Remote.Reflectors) > 3 {
 			o.Remote.Reflectors = o.Remote.Reflectors[1:]
 		}
 		return peering.Next(o, d)
 	}},
-	"c: nothing is taken away": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+	"c: nothing is taken away": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
 		s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return is && !d.Gone })
 		return s
 	}},
-	"c: all with all": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+	"c: all with all": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
 		if len(s.Actions) == 0 && len(o.Cluster.Peers) > 4 {
 			p := o.Cluster.Peers[len(o.Cluster.Peers)-1]
@@ -169,26 +169,26 @@ var brokenDecisions = map[string]struct {
 		}
 		return s
 	}},
-	"d: the filter is left": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+	"d: the filter is left": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
 		if d.Gone {
 			s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { return a.String() == "delete BGPFilter rrpool-peering-other" })
 		}
 		return s
 	}},
-	"d: a BGPPeer of another ClusterPeering goes": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+	"d: a BGPPeer of another ClusterPeering goes": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
 		if d.Gone && len(s.Actions) > 0 {
 			s.Actions = append(s.Actions, plan.DeletePeer{Name: "rrpool-peering-third-1"})
 		}
 		return s
 	}},
-	"e: BGPPeers come before their filter, and go after it": {"e:", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+	"e: BGPPeers come before their filter, and go after it": {"e:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
 		slices.Reverse(s.Actions)
 		return s
 	}},
-	"e: the filter goes first": {"e: a filter goes", func(_ int, o peering.Observed, d peering.Desired) peering.Step {
+	"e: the filter goes first": {"e: a filter goes", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		with := o.Cluster.Peers
 		o.Cluster.Peers = nil
 		s := peering.Next(o, d)

@@ -58,12 +58,12 @@ type world struct {
 	families []bool
 	joined   map[bool]bool
 	// next is peering.Next, or one that a negative control puts in its place.
-	next func(side int, o peering.Observed, d peering.Desired) peering.Step
+	next func(side int, o peering.Observed, d peering.Desired) peering.Decision
 }
 
 func newWorld(dual bool) *world {
 	w := &world{now: time.Unix(1e9, 0), joined: map[bool]bool{}, families: []bool{true}}
-	w.next = func(_ int, o peering.Observed, d peering.Desired) peering.Step { return peering.Next(o, d) }
+	w.next = func(_ int, o peering.Observed, d peering.Desired) peering.Decision { return peering.Next(o, d) }
 	if dual {
 		w.families = append(w.families, false)
 	}
@@ -84,7 +84,7 @@ func newWorld(dual bool) *world {
 func (w *world) join(side int) {
 	c := w.two[side]
 	c.made++
-	n := plan.Node{Name: fmt.Sprintf("r%d", c.made), Ready: true, RoleLabel: true, ClusterID: "244.0.0.1"}
+	n := plan.Node{Name: fmt.Sprintf("r%d", c.made), Ready: true, HasRoleLabel: true, ClusterID: "244.0.0.1"}
 	n.Addresses = append(n.Addresses, addr(fmt.Sprintf("172.16.%d.%d", side, c.made)))
 	if len(w.families) > 1 {
 		n.Addresses = append(n.Addresses, addr(fmt.Sprintf("fd00::%d:%d", side, c.made)))
@@ -108,7 +108,7 @@ func (c *cluster) side() *peering.Side {
 }
 
 func (c *cluster) reflectors() []plan.Node {
-	in := slices.DeleteFunc(slices.Clone(c.o.Cluster.Nodes), func(n plan.Node) bool { return !n.RoleLabel })
+	in := slices.DeleteFunc(slices.Clone(c.o.Cluster.Nodes), func(n plan.Node) bool { return !n.HasRoleLabel })
 	if slices.ContainsFunc(in, func(n plan.Node) bool { return n.Ready }) {
 		in = slices.DeleteFunc(in, func(n plan.Node) bool { return !n.Ready })
 	}
@@ -126,7 +126,7 @@ func (w *world) observed(side int) peering.Observed {
 }
 
 // manage lets one manager take a step, which a crash may end after some writes. It gives the first rule that a write breaks.
-func (w *world) manage(side, most int) (peering.Step, string) {
+func (w *world) manage(side, most int) (peering.Decision, string) {
 	s := w.next(side, w.observed(side), w.two[side].d)
 	for i, action := range s.Actions {
 		if i == most {

@@ -103,7 +103,7 @@ func (v *view) assigned() []plan.Node {
 
 // withSlot is a node in a slot, or without one.
 func withSlot(n plan.Node, slot, id string) plan.Node {
-	n.RoleLabel, n.Slot, n.ClusterID = slot != "", slot, id
+	n.HasRoleLabel, n.Slot, n.ClusterID = slot != "", slot, id
 	return n
 }
 
@@ -113,7 +113,7 @@ func withSlot(n plan.Node, slot, id string) plan.Node {
 func (v *view) scoped(layout topology.Layout) []plan.Peer {
 	slots := func(kinds ...v1alpha1.TopologyType) bool {
 		return slices.ContainsFunc(v.current, func(n plan.Node) bool {
-			return n.RoleLabel && slices.Contains(kinds, topology.KindOf(n.Slot))
+			return n.HasRoleLabel && slices.Contains(kinds, topology.KindOf(n.Slot))
 		})
 	}
 	const multi, tiers = v1alpha1.TopologyMultiCluster, v1alpha1.TopologyHierarchy

@@ -38,7 +38,7 @@ var blindness = map[string]func(w *world, i int){
 	}),
 	"packets get lost": func(w *world, i int) {
 		clients := w.clients()
-		if m := clients[i%len(clients)]; w.intact() && !m.RoleLabel {
+		if m := clients[i%len(clients)]; w.intact() && !m.HasRoleLabel {
 			for _, r := range w.reflectors() {
 				w.cuts = append(w.cuts, [2]string{m.Name, r.Name})
 				w.each(func(b *simulate.Model) { b.Fail(m.Name, r.Name, w.dies) })
@@ -72,7 +72,7 @@ var blindness = map[string]func(w *world, i int){
 			return
 		}
 		for _, m := range rs[:2] {
-			m.RoleLabel, m.ClusterID = false, ""
+			m.HasRoleLabel, m.ClusterID = false, ""
 			w.excused[m.Name] = w.byThen()
 		}
 		if w.robbed, w.lostAt = true, w.now; w.d.Topology.Kind != "" && w.d.Topology.Kind != v1alpha1.TopologySingle {
@@ -349,7 +349,7 @@ var blindManagers = map[string]struct {
 		w.refuse()
 		rs := w.reflectors()
 		for _, r := range rs[:map[bool]int{true: 2, false: 1}[with]] {
-			r.RoleLabel, r.ClusterID = false, ""
+			r.HasRoleLabel, r.ClusterID = false, ""
 		}
 		w.changed()
 		w.excuse(60)

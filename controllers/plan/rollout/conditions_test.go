@@ -133,7 +133,7 @@ func TestTheNodeOfAFormerName(t *testing.T) {
 }
 
 // ensured is what a step asks of the pool, if it does.
-func ensured(s rollout.Step) (want plan.PoolSpec) {
+func ensured(s rollout.Step) (want plan.PoolTarget) {
 	for _, a := range s.Actions {
 		if e, ok := a.(plan.EnsurePool); ok {
 			want = e.Want
@@ -261,7 +261,7 @@ func TestWhateverIsLeftOfUsBringsTheMeshBack(t *testing.T) {
 			w.d.Mode = v1alpha1.ModeFullMesh
 			for i := range o.Nodes {
 				if n := &o.Nodes[i]; left != "reflectors" {
-					n.RoleLabel, n.ClusterID, n.Marked = false, "", false
+					n.HasRoleLabel, n.ClusterID, n.Marked = false, "", false
 				}
 			}
 			if left != "the note" {
@@ -378,7 +378,7 @@ func TestANodeWithoutTheTaintGetsNoRole(t *testing.T) {
 			w, o := migrated(t)
 			w.d.Taint = "rrpool.io/dedicated=rr:NoExecute"
 			n := &o.Nodes[len(o.Nodes)-1]
-			n.RoleLabel, n.ClusterID, n.Marked, n.Taints = false, "", false, tc.taints
+			n.HasRoleLabel, n.ClusterID, n.Marked, n.Taints = false, "", false, tc.taints
 			if silent {
 				o.Pool = nil
 			}

@@ -25,11 +25,11 @@ var disturbances = map[string]func(w *world, i int){
 		w.bgp.Mesh.Enabled = &on
 		w.changed()
 	},
-	"label removed":      onReflector(func(m *machine) { m.RoleLabel = false }),
+	"label removed":      onReflector(func(m *machine) { m.HasRoleLabel = false }),
 	"cluster ID removed": onReflector(func(m *machine) { m.ClusterID = "" }),
 	"cluster ID changed": onReflector(func(m *machine) { m.ClusterID = "244.0.0.9" }),
 	"both removed": onReflector(func(m *machine) {
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
+		m.HasRoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
 	}),
 	"peer edited": func(w *world, _ int) {
 		if p, ok := w.peers[w.anyPeer()]; ok && w.intact() {
@@ -98,7 +98,7 @@ var disturbances = map[string]func(w *world, i int){
 	// doing, before anybody could prevent it.
 	"stray label": func(w *world, _ int) {
 		if !w.bgp.MeshOn() && w.intact() {
-			w.clients()[0].RoleLabel = true
+			w.clients()[0].HasRoleLabel = true
 			w.changed()
 		}
 	},
@@ -139,7 +139,7 @@ func (w *world) peersIntact() bool {
 }
 
 func (w *world) strayLabel() bool {
-	return slices.ContainsFunc(w.sorted(), func(m *machine) bool { return m.RoleLabel && !m.Marked })
+	return slices.ContainsFunc(w.sorted(), func(m *machine) bool { return m.HasRoleLabel && !m.Marked })
 }
 
 func (w *world) allAlive() bool {
@@ -169,12 +169,12 @@ func (w *world) anyPeer() string {
 // inPlaceDisturbances are the same where reflectors are ordinary nodes, with cordons,
 // selectors and all else that makes them eligible or not.
 var inPlaceDisturbances = map[string]func(w *world, i int){
-	"label removed": byHand(func(m *machine) { m.RoleLabel = false }),
+	"label removed": byHand(func(m *machine) { m.HasRoleLabel = false }),
 	"ID removed":    byHand(func(m *machine) { m.ClusterID = "" }),
 	"node joins":    func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
 	"node leaves": func(w *world, _ int) {
 		for _, m := range w.sorted() {
-			if len(w.nodes) > 5 && !m.RoleLabel {
+			if len(w.nodes) > 5 && !m.HasRoleLabel {
 				w.removeNode(m.Name)
 				return
 			}
@@ -220,7 +220,7 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 		}
 	},
 	"all marks removed": byHand(func(m *machine) {
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
+		m.HasRoleLabel, m.ClusterID, m.Marked, m.RoleSince = false, "", false, time.Time{}
 	}),
 	"pool label removed": func(w *world, i int) {
 		if rs := w.reflectors(); len(rs) > 0 {

@@ -135,7 +135,7 @@ var faults = map[string]func(w *world, i int){
 		}
 	},
 	"bird of a client dies": func(w *world, i int) {
-		all := slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.RoleLabel })
+		all := slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.HasRoleLabel })
 		if len(all) > 0 {
 			w.birdDies(all[i%len(all)].Name)
 		}
@@ -153,7 +153,7 @@ var faults = map[string]func(w *world, i int){
 	},
 	"candidate dies": func(w *world, _ int) {
 		for _, m := range w.sorted() {
-			if m.Pooled && !m.RoleLabel && w.intact() {
+			if m.Pooled && !m.HasRoleLabel && w.intact() {
 				w.setAlive(false, m)
 				return
 			}
@@ -272,7 +272,7 @@ func (w *world) restore(b backup) {
 	w.bgp, w.peers = b.bgp, maps.Clone(b.peers)
 	for name, m := range w.nodes {
 		n := b.nodes[name]
-		m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = n.RoleLabel, n.ClusterID, n.Marked, n.RoleSince, n.Slot
+		m.HasRoleLabel, m.ClusterID, m.Marked, m.RoleSince, m.Slot = n.HasRoleLabel, n.ClusterID, n.Marked, n.RoleSince, n.Slot
 	}
 	w.crash()
 	w.changed()
@@ -353,11 +353,11 @@ func TestReflectorsGoWhateverIsNotAnnounced(t *testing.T) {
 	}
 	// moved is a single address of a reflector's block that is used on another node: that reflector rejects it, the others pass it on.
 	moved := func(o *rollout.Observed) {
-		i := slices.IndexFunc(o.Nodes, func(n plan.Node) bool { return n.RoleLabel })
+		i := slices.IndexFunc(o.Nodes, func(n plan.Node) bool { return n.HasRoleLabel })
 		address := netip.PrefixFrom(o.Nodes[i].Blocks[0].Addr().Next(), 32)
 		for name, st := range o.Statuses {
 			for _, n := range o.Nodes {
-				if n.RoleLabel && n.Name != o.Nodes[i].Name && n.Name != name && st.HasRoutes {
+				if n.HasRoleLabel && n.Name != o.Nodes[i].Name && n.Name != name && st.HasRoutes {
 					st.Routes = append(slices.Clone(st.Routes), plan.Route{Prefix: address, From: n.Addresses[0]})
 				}
 			}

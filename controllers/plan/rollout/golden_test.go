@@ -57,7 +57,7 @@ func TestNarratives(t *testing.T) {
 		"in-place-second-cordoned":   {false, func(w *world) { w.nodes["node-02"].Cordoned = true }},
 		"in-place-reflector-dies":    {false, func(w *world) { w.setAlive(false, w.nodes["node-02"]) }},
 		"in-place-reflector-deleted": {false, func(w *world) { w.removeNode("node-02") }},
-		"in-place-label-removed":     {false, func(w *world) { w.nodes["node-02"].RoleLabel = false; w.changed() }},
+		"in-place-label-removed":     {false, func(w *world) { w.nodes["node-02"].HasRoleLabel = false; w.changed() }},
 		"in-place-grow":              {false, disturbance("grow")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestDoingItWrongIsCaught(t *testing.T) {
 	role := func(w *world, add bool) {
 		for _, m := range w.sorted() {
 			if m.Pooled {
-				m.RoleLabel, m.ClusterID, m.Marked, m.RoleSince = add, map[bool]string{true: "244.0.0.1"}[add], add, w.now
+				m.HasRoleLabel, m.ClusterID, m.Marked, m.RoleSince = add, map[bool]string{true: "244.0.0.1"}[add], add, w.now
 			}
 		}
 	}

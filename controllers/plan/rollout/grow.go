@@ -96,7 +96,7 @@ func growPool(v *view) *Step {
 
 // giveUpFirst empties zones that are being given up, where the cloud cannot be asked for the workers that others lack
 // without these getting some as well. Where they are needed until others serve, that is how it has to be.
-func (v *view) giveUpFirst(want *plan.PoolSpec) *Step {
+func (v *view) giveUpFirst(want *plan.PoolTarget) *Step {
 	p, zones := v.Pool, v.d.Pool.Zones
 	short := p.SizePerZone < v.d.Pool.SizePerZone || v.short() != ""
 	if !short || len(zones) == 0 || !sets.New(p.Zones...).HasAll(zones...) {

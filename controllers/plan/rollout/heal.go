@@ -204,7 +204,7 @@ func (v *view) formerLabel() bool {
 // losesRole: part of what makes the node a reflector is gone. An in-place node that has
 // lost all but our mark is an ordinary client again, and promoted as such.
 func (v *view) losesRole(n plan.Node) bool {
-	if !n.IsOurs() || !v.d.Dedicated && !n.RoleLabel && n.ClusterID == "" {
+	if !n.IsOurs() || !v.d.Dedicated && !n.HasRoleLabel && n.ClusterID == "" {
 		return false
 	}
 	return !hasRole(n) || !n.Marked

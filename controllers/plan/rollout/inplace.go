@@ -44,7 +44,7 @@ func (v *view) chooseInPlace() {
 // already, else the cheapest when no reflector can carry its routes, else the oldest.
 func (v *view) findNextToPromote() *plan.Node {
 	in := filter(v.wanted, func(n plan.Node) bool {
-		return usable(n) && !n.RoleLabel && n.ClusterID == "" && !n.CalicoNode.Failing()
+		return usable(n) && !n.HasRoleLabel && n.ClusterID == "" && !n.CalicoNode.Failing()
 	})
 	if len(in) == 0 {
 		return nil
@@ -363,7 +363,7 @@ func (v *view) howLong(x plan.Node) string {
 	switch {
 	case !v.alone(x):
 		return "some seconds"
-	case x.RoleLabel, len(v.group()) == 0 && (!ok || held.Manual):
+	case x.HasRoleLabel, len(v.group()) == 0 && (!ok || held.Manual):
 		return "about 2 seconds"
 	}
 	return "up to 8 seconds"
@@ -406,7 +406,7 @@ func undoCordon(v *view) *Step {
 		if !n.CordonedByUs || v.preparing(n) {
 			continue
 		}
-		if v.isWanted(n) && n.RoleLabel && usable(n) && !v.seenServing(n) {
+		if v.isWanted(n) && n.HasRoleLabel && usable(n) && !v.seenServing(n) {
 			v.lookIn(poll)
 			continue
 		}

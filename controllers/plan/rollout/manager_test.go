@@ -194,7 +194,7 @@ func (w *world) apply(a plan.Action) {
 }
 
 // ensure is the cloud: one change a call, workers after a while.
-func (w *world) ensure(want plan.PoolSpec) {
+func (w *world) ensure(want plan.PoolTarget) {
 	if !w.d.Dedicated {
 		w.joinPool(want)
 		return
@@ -219,7 +219,7 @@ func (w *world) ensure(want plan.PoolSpec) {
 }
 
 // joinPool is the provider of existing nodes: one label a call.
-func (w *world) joinPool(want plan.PoolSpec) {
+func (w *world) joinPool(want plan.PoolTarget) {
 	for _, name := range want.Retire {
 		if m := w.nodes[name]; m != nil && m.Pooled {
 			m.Pooled = false
@@ -238,7 +238,7 @@ func (w *world) joinPool(want plan.PoolSpec) {
 	}
 }
 
-func (w *world) addZone(want plan.PoolSpec) bool {
+func (w *world) addZone(want plan.PoolTarget) bool {
 	for _, z := range want.Zones {
 		if !slices.Contains(w.pool.Zones, z) {
 			w.pool.Zones = append(w.pool.Zones, z)
@@ -248,7 +248,7 @@ func (w *world) addZone(want plan.PoolSpec) bool {
 	return false
 }
 
-func (w *world) dropZone(want plan.PoolSpec) bool {
+func (w *world) dropZone(want plan.PoolTarget) bool {
 	for i, z := range w.pool.Zones {
 		if !slices.Contains(want.Zones, z) {
 			w.pool.Zones = slices.Delete(w.pool.Zones, i, i+1)
@@ -316,7 +316,7 @@ func (w *world) narrate(s rollout.Step) {
 }
 
 func (w *world) reflectors() []*machine {
-	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return !m.RoleLabel || m.ClusterID == "" })
+	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return !m.HasRoleLabel || m.ClusterID == "" })
 }
 
 // clients are the nodes with workloads, reflectors or not.

@@ -307,7 +307,7 @@ func TestClientsThatComeBackAreNotMissedAtOnce(t *testing.T) {
 	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 6, 3)} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, w.settle())
-			plain := slices.DeleteFunc(w.clients(), func(m *machine) bool { return m.RoleLabel })
+			plain := slices.DeleteFunc(w.clients(), func(m *machine) bool { return m.HasRoleLabel })
 			w.setAlive(false, plain[:len(plain)/2]...)
 			w.runUnchecked(600)
 			require.False(t, w.bgp.MeshOn())

@@ -242,7 +242,7 @@ func (v *view) hasMost(name string) bool {
 	r, served, clients := v.report(name), len(v.Statuses[name].Unread), 0 // what cannot be read may be up
 	for _, c := range v.dependantsOf(name) {
 		switch {
-		case c.RoleLabel && v.mislabelled(*c.Node):
+		case c.HasRoleLabel && v.mislabelled(*c.Node):
 		case r.isUp(c):
 			served++
 			clients++
@@ -257,7 +257,7 @@ func (v *view) hasMost(name string) bool {
 // mislabelled: an in-place node has got our label from others, chosen already or not.
 // In-place reflectors have no session with it until that is gone, through no fault of theirs.
 func (v *view) mislabelled(n plan.Node) bool {
-	return !v.d.Dedicated && n.RoleLabel && n.ClusterID == "" && !n.Marked
+	return !v.d.Dedicated && n.HasRoleLabel && n.ClusterID == "" && !n.Marked
 }
 
 // dependantsOf are the nodes that a reflector is there for: its clients, and where each serves some nodes only the

@@ -45,7 +45,7 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		"SelectorTooLong": func(_ *world, o *rollout.Observed) {
 			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", NodeSelector: strings.Repeat("(", 1_000_000), PeerIP: "192.0.2.1"})
 		},
-		"ForeignLabel": func(w *world, o *rollout.Observed) { w.d.RoleLabel = "route-reflector"; client(o).RoleLabel = true },
+		"ForeignLabel": func(w *world, o *rollout.Observed) { w.d.RoleLabel = "route-reflector"; client(o).HasRoleLabel = true },
 		"CalicoNotInstalled": func(_ *world, o *rollout.Observed) {
 			o.Problems = []plan.Problem{{Reason: "CalicoNotInstalled", Message: "install it"}}
 		},
@@ -79,7 +79,7 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		}
 		o.Peers = append(o.Peers, plan.Peer{Name: "theirs", NodeSelector: labels.String() + "all()", PeerIP: "192.0.2.1"})
 		for i := range o.Nodes {
-			if o.Nodes[i].RoleLabel {
+			if o.Nodes[i].HasRoleLabel {
 				o.Nodes[i].Ready, o.Nodes[i].ReadyChanged = false, w.clock().Add(-time.Hour)
 			}
 		}
@@ -100,7 +100,7 @@ func TestRefusalsTouchNothing(t *testing.T) {
 	t.Run("a label of the user's choice is left on nodes that are not ours, on the way back too", func(t *testing.T) {
 		w, o := migrated(t)
 		w.d.RoleLabel, w.d.Mode = "node-role.kubernetes.io/infra", v1alpha1.ModeFullMesh
-		client(&o).RoleLabel = true
+		client(&o).HasRoleLabel = true
 		require.NotContains(t, w.next(o).Actions, plan.ClearReflector{Node: client(&o).Name})
 	})
 	t.Run("a peer outside the cluster is nobody's problem", func(t *testing.T) {
@@ -324,7 +324,7 @@ func TestAReflectorGoesAfterItsSessionsWithAnotherCluster(t *testing.T) {
 	o := w.until(t, "RemoveReflector")
 	leaving = w.next(o).Actions[0].(plan.ClearReflector).Node
 	for _, n := range o.Nodes {
-		if n.RoleLabel && n.Name != leaving {
+		if n.HasRoleLabel && n.Name != leaving {
 			stays = n.Name
 		}
 	}
@@ -363,7 +363,7 @@ func TestOfSurplusReflectorsTheOneThatIsNotReadyGoesFirst(t *testing.T) {
 	o := w.until(t, "RemoveReflector")
 	first := w.next(o).Actions[0].(plan.ClearReflector).Node
 	for i := range o.Nodes {
-		if n := &o.Nodes[i]; n.RoleLabel && n.Name != first {
+		if n := &o.Nodes[i]; n.HasRoleLabel && n.Name != first {
 			n.Ready = false
 			require.Contains(t, w.next(o).Reason, "route reflector "+n.Name+" is more than the 3 wanted")
 			n.Ready = true
@@ -755,7 +755,7 @@ func routesAsked(s rollout.Step) map[string]bool {
 // Where the mesh is off, the reflector label of another node has no session that it could restart.
 func TestAStrayLabelGoesAtOnceWithoutTheMesh(t *testing.T) {
 	w, o := migrated(t)
-	o.Nodes[0].RoleLabel = true
+	o.Nodes[0].HasRoleLabel = true
 	withPeer(&o, o.Nodes[len(o.Nodes)-1].Name, o.Nodes[1].Addresses[0], func(s *plan.Session) { s.Established = false })
 	require.Equal(t, []plan.Action{plan.ClearReflector{Node: o.Nodes[0].Name}}, w.next(o).Actions)
 }

@@ -45,7 +45,7 @@ func TestALostNoteAndLostReflectorsBringTheMesh(t *testing.T) {
 		},
 		"their roles are taken, and the cloud is silent": func(w *world) {
 			for _, r := range w.reflectors() {
-				r.RoleLabel, r.ClusterID, r.Marked, r.Slot = false, "", false, ""
+				r.HasRoleLabel, r.ClusterID, r.Marked, r.Slot = false, "", false, ""
 			}
 			w.cloudSilent = true
 		},

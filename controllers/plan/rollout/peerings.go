@@ -15,7 +15,7 @@ import (
 
 // group are the nodes in the role, or in half of it, the longest in the role first.
 func (v *view) group() []plan.Node {
-	out := filter(v.current, func(n plan.Node) bool { return n.RoleLabel || n.ClusterID != "" })
+	out := filter(v.current, func(n plan.Node) bool { return n.HasRoleLabel || n.ClusterID != "" })
 	slices.SortFunc(out, func(a, b plan.Node) int {
 		return cmp.Or(a.RoleSince.Compare(b.RoleSince), cmp.Compare(a.Name, b.Name))
 	})

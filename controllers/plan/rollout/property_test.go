@@ -95,7 +95,7 @@ func (w *world) underserved() string {
 		}
 	}
 	for _, c := range w.clients() {
-		if c.RoleLabel || w.now.Before(w.excused[c.Name]) {
+		if c.HasRoleLabel || w.now.Before(w.excused[c.Name]) {
 			continue // it reflects, and is reached directly
 		}
 		up := w.servedBy(c, reflectors)
@@ -373,7 +373,7 @@ func (w *world) writesIn(seconds int) map[string]int {
 func TestWritesAreCounted(t *testing.T) {
 	w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
 	require.Empty(t, w.writesIn(600))
-	w.nodes["node-02"].RoleLabel = false
+	w.nodes["node-02"].HasRoleLabel = false
 	w.changed()
 	require.Equal(t, map[string]int{plan.SetReflector{Node: "node-02", ClusterID: w.d.ClusterID}.String(): 1}, w.writesIn(600))
 }
@@ -422,15 +422,15 @@ func (w *world) rezone(key string) {
 // relabel makes another label that of the role. The one before stays on the nodes.
 func (w *world) relabel(key string) {
 	for _, m := range w.all() {
-		if m.Labels = maps.Clone(m.Labels); m.RoleLabel && !m.Relabel {
+		if m.Labels = maps.Clone(m.Labels); m.HasRoleLabel && !m.Relabel {
 			m.Labels[w.d.RoleLabel] = m.Slot
 		}
 		if slot, labelled := m.Labels[key]; labelled {
-			m.RoleLabel, m.Slot, m.Relabel = true, slot, false
+			m.HasRoleLabel, m.Slot, m.Relabel = true, slot, false
 			delete(m.Labels, key) // Slot says it
 		} else {
-			m.RoleLabel = m.RoleLabel && m.Marked
-			m.Relabel = m.RoleLabel
+			m.HasRoleLabel = m.HasRoleLabel && m.Marked
+			m.Relabel = m.HasRoleLabel
 		}
 	}
 	w.d.RoleLabel, w.d.Topology.RoleLabel, w.nextLook = key, key, w.now

@@ -150,13 +150,13 @@ func withoutIPv6(_ *world, o *rollout.Observed) {
 func TestWaitsThatOnceHadNoEnd(t *testing.T) {
 	for name, do := range map[string]func(*world){
 		"a stray label and a dead reflector on the way back": func(w *world) {
-			w.clients()[0].RoleLabel = true
+			w.clients()[0].HasRoleLabel = true
 			w.setAlive(false, w.reflectors()[0])
 			w.bgp.Mesh, w.d.Mode = plan.Mesh{}, v1alpha1.ModeFullMesh
 			w.changed()
 		},
 		"a stray label and another cluster ID on the way back": func(w *world) {
-			w.clients()[0].RoleLabel = true
+			w.clients()[0].HasRoleLabel = true
 			w.d.Mode, w.d.ClusterID = v1alpha1.ModeFullMesh, "244.0.0.7"
 			w.changed()
 		},
@@ -253,7 +253,7 @@ func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
 	for _, m := range w.sorted() {
 		m.Cordoned = true
 	}
-	w.nodes["node-01"].RoleLabel = false
+	w.nodes["node-01"].HasRoleLabel = false
 	require.Contains(t, w.next(w.observe()).Actions, plan.SetReflector{Node: "node-01", ClusterID: w.d.ClusterID})
 }
 
@@ -336,7 +336,7 @@ func TestADeadKubeletIsNoReasonToLoseAPacket(t *testing.T) {
 				w.nodes[name].Ready, w.nodes[name].ReadyChanged = false, w.now
 				w.nextLook = w.now
 				require.Empty(t, w.run(900), w.story())
-				require.False(t, w.nodes[name].RoleLabel, w.story())
+				require.False(t, w.nodes[name].HasRoleLabel, w.story())
 			})
 		}
 	}
@@ -378,13 +378,13 @@ func TestALabelOnOneOfTwoClientsIsTakenAway(t *testing.T) {
 			if meshOn {
 				w.bgp.Mesh.Enabled = &meshOn
 			}
-			w.nodes["node-05"].RoleLabel = true
+			w.nodes["node-05"].HasRoleLabel = true
 			w.asleep = w.now.Add(30 * time.Second) // everybody has rendered it
 			w.changed()
 			w.excused["node-05"] = w.now.Add(5 * time.Minute)
 			w.lostAt = w.now
 			require.Empty(t, w.run(240), w.story())
-			require.False(t, w.nodes["node-05"].RoleLabel, w.story())
+			require.False(t, w.nodes["node-05"].HasRoleLabel, w.story())
 			require.Empty(t, w.settle(), w.story())
 			require.False(t, w.bgp.MeshOn())
 		})
@@ -474,7 +474,7 @@ func TestNothingIsOrderedBeforeASignOfBGP(t *testing.T) {
 // the others are then reflected by it, and no pod loses a packet, announced or not.
 func TestTheCheapestReflectorLeavesLast(t *testing.T) {
 	for name, change := range map[string]func(*world){
-		"its label was taken away and put back":   func(w *world) { w.nodes["node-01"].RoleLabel = false },
+		"its label was taken away and put back":   func(w *world) { w.nodes["node-01"].HasRoleLabel = false },
 		"its cluster ID was taken and put back":   func(w *world) { w.nodes["node-01"].ClusterID = "" },
 		"the one without pods is another than it": func(w *world) { w.nodes["node-01"].pods, w.nodes["node-03"].pods = 10, 0 },
 	} {
@@ -499,15 +499,15 @@ func TestTheCheapestReflectorLeavesLast(t *testing.T) {
 func TestALabelOnTheNextToPromoteCostsNothing(t *testing.T) {
 	w := newInPlaceWorld(1, 5, 0, 3)
 	w.nodes["node-01"].Pooled = true
-	w.nodes["node-01"].RoleLabel = true
+	w.nodes["node-01"].HasRoleLabel = true
 	w.changed()
 	for range 20 {
 		require.Empty(t, w.run(1), w.story())
-		if !w.nodes["node-01"].RoleLabel {
+		if !w.nodes["node-01"].HasRoleLabel {
 			break
 		}
 		require.Empty(t, w.peers, w.story())
 	}
-	require.False(t, w.nodes["node-01"].RoleLabel && !w.nodes["node-01"].Marked, w.story())
+	require.False(t, w.nodes["node-01"].HasRoleLabel && !w.nodes["node-01"].Marked, w.story())
 	require.Empty(t, w.settle(), w.story())
 }

@@ -51,8 +51,8 @@ func TestALabelThatComesBackHoldsNothingUp(t *testing.T) {
 	puts := 0
 	run := func(seconds int) {
 		for range seconds {
-			if !labelled.RoleLabel {
-				labelled.RoleLabel = true
+			if !labelled.HasRoleLabel {
+				labelled.HasRoleLabel = true
 				puts++
 				w.changed()
 			}
@@ -70,7 +70,7 @@ func TestALabelThatComesBackHoldsNothingUp(t *testing.T) {
 	require.NotContains(t, w.sorted(), dead, "its worker is replaced")
 	require.LessOrEqual(t, puts, 12)
 	require.Empty(t, w.run(2*3600), w.story())
-	require.False(t, labelled.RoleLabel)
+	require.False(t, labelled.HasRoleLabel)
 	require.Empty(t, w.next(w.observe()).Labelled)
 }
 

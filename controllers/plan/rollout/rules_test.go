@@ -39,7 +39,7 @@ func TestNothingIsSteadyWithoutRoutes(t *testing.T) {
 		return plan.Node{Name: name, Ready: true, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0." + name)}}
 	}
 	reflector := node("3")
-	reflector.Pooled, reflector.Marked, reflector.RoleLabel, reflector.ClusterID, reflector.Slot = true, true, true, d.ClusterID, "true"
+	reflector.Pooled, reflector.Marked, reflector.HasRoleLabel, reflector.ClusterID, reflector.Slot = true, true, true, d.ClusterID, "true"
 	o := Observed{Cluster: plan.Cluster{Nodes: []plan.Node{node("1"), node("2"), reflector}}}
 	o.BGP.Mesh.Enabled, o.Peers = &off, topology.Single("role", topology.Session{})
 	now := time.Now()

@@ -76,7 +76,7 @@ type Desired struct {
 	// are busy: their own pods must not lose a packet either.
 	Dedicated bool
 	// Pool is the pool that is wanted.
-	Pool plan.PoolSpec
+	Pool plan.PoolTarget
 	// Preferred and Excluded choose among in-place nodes, nil for no such rule.
 	Preferred, Excluded labels.Selector
 	// Promotion is how an in-place node gets the role and gives it back.
@@ -206,7 +206,7 @@ func do(name, reason string, actions ...plan.Action) *Step {
 }
 
 // ensure is a step that has the cloud change the pool.
-func ensure(name, reason string, want plan.PoolSpec) *Step {
+func ensure(name, reason string, want plan.PoolTarget) *Step {
 	return &Step{Name: name, Reason: reason, Actions: []plan.Action{plan.EnsurePool{Want: want}}, Again: poolPoll, Awaits: AwaitsWorkers}
 }
 

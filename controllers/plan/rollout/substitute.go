@@ -47,7 +47,7 @@ func (v *view) nodeOf(w Worker) (plan.Node, bool) {
 // already. A worker that the cloud deletes is not one of them: it refills the zone by itself, or is asked to. Neither is
 // one that the cloud reloads: it comes back, mostly before a new one would. The mesh carries everything while it is on,
 // so nothing is ordered then, and what was ordered is kept.
-func (v *view) poolNow() plan.PoolSpec {
+func (v *view) poolNow() plan.PoolTarget {
 	want := v.d.Pool
 	v.nodesLeave = slices.ContainsFunc(v.Nodes, v.relieved)
 	switch {
@@ -109,7 +109,7 @@ func substitute(v *view) *Step {
 	return nil
 }
 
-func (v *view) substituteFor(n plan.Node, want plan.PoolSpec) *Step {
+func (v *view) substituteFor(n plan.Node, want plan.PoolTarget) *Step {
 	s := &Step{Name: "EnsurePool", Again: poolPoll, Awaits: AwaitsWorkers, WaitingFor: v.spares(n.Zone)}
 	s.Reason = fmt.Sprintf("node %s is cordoned or about to go, and a new worker is to reflect before it does", n.Name)
 	if w, _ := v.worker(n); w.Outdated {

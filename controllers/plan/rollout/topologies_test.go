@@ -212,7 +212,7 @@ func TestOneRackIsNoReasonForTheMesh(t *testing.T) {
 	for name, do := range map[string]func(w *world, rack *machine){
 		"a reflector's cluster ID is edited": func(_ *world, m *machine) { m.ClusterID = "244.0.0.99" },
 		"a reflector's slot is edited":       func(_ *world, m *machine) { m.Slot = "rack-nowhere-7" },
-		"the role label on a client":         func(w *world, _ *machine) { w.clients()[0].RoleLabel = true },
+		"the role label on a client":         func(w *world, _ *machine) { w.clients()[0].HasRoleLabel = true },
 		"a rack's BGPPeer is deleted":        func(w *world, _ *machine) { delete(w.peers, topology.PeerRack+".zone-1") },
 	} {
 		t.Run(name, func(t *testing.T) {

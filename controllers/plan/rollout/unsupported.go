@@ -267,7 +267,7 @@ func Refused(p plan.Peer, nodes []plan.Node, starting bool) bool {
 // foreignLabel: the label the user chose for reflectors is already in use for
 // something else. Our own default is not; see strayLabels.
 func foreignLabel(v *view) *plan.Problem {
-	n, found := first(v.Nodes, func(n plan.Node) bool { return n.RoleLabel && !n.IsOurs() })
+	n, found := first(v.Nodes, func(n plan.Node) bool { return n.HasRoleLabel && !n.IsOurs() })
 	return plan.ProblemIf(found && !strings.HasPrefix(v.d.RoleLabel, ownPrefix), "ForeignLabel",
 		"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: choose another label or remove it", n.Name, v.d.RoleLabel)
 }
@@ -361,7 +361,7 @@ const RemoveStrayLabel = "RemoveStrayLabel"
 
 // isStrayLabel reports whether a node carries our label and is no reflector.
 func (v *view) isStrayLabel(n plan.Node) bool {
-	return n.RoleLabel && n.ClusterID == "" && (!n.IsOurs() || v.mislabelled(n))
+	return n.HasRoleLabel && n.ClusterID == "" && (!n.IsOurs() || v.mislabelled(n))
 }
 
 // strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.

@@ -58,7 +58,7 @@ type view struct {
 	wanted, absent []plan.Node
 	total          int
 	// pool is the pool that is wanted for now, see poolNow; nodesLeave: it has nodes that are leaving.
-	pool       plan.PoolSpec
+	pool       plan.PoolTarget
 	nodesLeave bool
 	// nextToPromote and nextToDemote are the in-place nodes that get the role, and give it back, next.
 	nextToPromote, nextToDemote *plan.Node
@@ -229,12 +229,12 @@ func settleTime(routes float64) time.Duration {
 func usable(n plan.Node) bool { return plan.Usable(n) }
 
 // hasRole: the node has both parts of what makes it a reflector, in whatever slot.
-func hasRole(n plan.Node) bool { return n.RoleLabel && n.ClusterID != "" }
+func hasRole(n plan.Node) bool { return n.HasRoleLabel && n.ClusterID != "" }
 
 // inRole reports whether a node is a reflector as wanted.
 func (v *view) inRole(n plan.Node) bool {
 	slot, id := v.slot(n)
-	return n.Marked && n.RoleLabel && n.ClusterID == id && (!v.arranged() || n.Slot == slot)
+	return n.Marked && n.HasRoleLabel && n.ClusterID == id && (!v.arranged() || n.Slot == slot)
 }
 
 // lost reflectors have been NotReady for longer than the grace, or are leaving.

@@ -309,7 +309,7 @@ func (w *world) seenBy(b *simulate.Model) plan.Cluster {
 	return c
 }
 
-func (w *world) scope() plan.Scope { return plan.Scope{RoleLabel: w.d.RoleLabel} }
+func (w *world) scope() plan.DatastoreOptions { return plan.DatastoreOptions{RoleLabel: w.d.RoleLabel} }
 
 // cluster is what the datastore says.
 func (w *world) cluster() plan.Cluster {
@@ -495,7 +495,7 @@ func (w *world) count(a plan.Action) {
 	switch a := a.(type) {
 	case plan.SetReflector:
 		m := w.nodes[a.Node]
-		if w.roleAt, m.roleAt = w.now, w.now; m.RoleLabel && m.ClusterID != "" && m.ClusterID != a.ClusterID && !w.bgp.MeshOn() {
+		if w.roleAt, m.roleAt = w.now, w.now; m.HasRoleLabel && m.ClusterID != "" && m.ClusterID != a.ClusterID && !w.bgp.MeshOn() {
 			w.cleared++
 		}
 	case plan.ClearReflector:

@@ -164,7 +164,7 @@ func node(name string, edits ...func(*plan.Node)) plan.Node {
 
 func pooled(n *plan.Node)    { n.Pooled, n.Labels[v1alpha1.PoolLabel] = true, "rr" }
 func marked(n *plan.Node)    { n.Marked, n.ClusterID = true, "244.0.0.1" }
-func reflector(n *plan.Node) { pooled(n); marked(n); n.RoleLabel = true }
+func reflector(n *plan.Node) { pooled(n); marked(n); n.HasRoleLabel = true }
 func good(n *plan.Node)      { n.Labels["good"] = "yes" }
 func bad(n *plan.Node)       { n.Labels["bad"] = "yes" }
 func older(n *plan.Node)     { n.Created = n.Created.Add(-time.Hour) }

@@ -139,7 +139,7 @@ func (r Rules) lost(n plan.Node) bool {
 // have been Ready for longest, so that one that flaps goes before one that does not.
 func keep(a, b plan.Node) int {
 	return cmp.Or(
-		plan.TrueFirst(a.Marked && a.RoleLabel, b.Marked && b.RoleLabel),
+		plan.TrueFirst(a.Marked && a.HasRoleLabel, b.Marked && b.HasRoleLabel),
 		plan.TrueFirst(a.Marked, b.Marked),
 		plan.TrueFirst(a.Ready, b.Ready),
 		a.ReadyChanged.Compare(b.ReadyChanged),

@@ -171,7 +171,7 @@ func TestHealthyMembersStay(t *testing.T) {
 func restless(t *rapid.T, choose chooser) string {
 	nodes, r := anyNodes(t), anyRules(t)
 	for i := range nodes {
-		nodes[i].Pooled, nodes[i].Marked, nodes[i].ClusterID, nodes[i].RoleLabel = false, false, "", false
+		nodes[i].Pooled, nodes[i].Marked, nodes[i].ClusterID, nodes[i].HasRoleLabel = false, false, "", false
 		delete(nodes[i].Labels, v1alpha1.PoolLabel)
 	}
 	before := choose(nodes, r)
@@ -201,7 +201,7 @@ func restless(t *rapid.T, choose chooser) string {
 // stranger is any node that is not in our service.
 func stranger(t *rapid.T, name string) plan.Node {
 	n := anyNode(t, name)
-	n.Pooled, n.Marked, n.RoleLabel = false, false, false
+	n.Pooled, n.Marked, n.HasRoleLabel = false, false, false
 	return n
 }
 

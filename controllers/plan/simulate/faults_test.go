@@ -114,7 +114,7 @@ func TestFaults(t *testing.T) {
 		"the role has another label": {func(m *simulate.Model) {
 			c := m.Observe()
 			c.Nodes[0].Labels = nil
-			m.Put(c, plan.Scope{RoleLabel: "another"})
+			m.Put(c, plan.DatastoreOptions{RoleLabel: "another"})
 		}, []time.Duration{0, simulate.Lag}, []bool{false, true}},
 	} {
 		t.Run(name, func(t *testing.T) {

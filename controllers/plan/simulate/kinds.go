@@ -228,10 +228,10 @@ func (s *sorter) answer(n *plan.Node) answer {
 // label is the value that selectors see.
 func (s *sorter) label(n *plan.Node, key string) (string, bool) {
 	if key == s.roleLabel {
-		if n.RoleLabel && !n.Relabel && n.Slot == "" {
+		if n.HasRoleLabel && !n.Relabel && n.Slot == "" {
 			return anySlot, true
 		}
-		return n.Slot, n.RoleLabel && !n.Relabel
+		return n.Slot, n.HasRoleLabel && !n.Relabel
 	}
 	value, ok := n.Labels[key]
 	if key == plan.RackLabel && !ok && n.Rack != "" {

@@ -35,7 +35,7 @@ func (s *sketch) client(rack string, names ...string) {
 
 // reflector adds a reflector in a slot of its name.
 func (s *sketch) reflector(name, clusterID string) {
-	s.add(plan.Node{Name: name, RoleLabel: true, Slot: name, ClusterID: clusterID})
+	s.add(plan.Node{Name: name, HasRoleLabel: true, Slot: name, ClusterID: clusterID})
 }
 
 // peer adds a BGPPeer between two selectors, in which R stands for the role label.
@@ -130,8 +130,8 @@ func TestPathsAsMeasured(t *testing.T) {
 					paths := n.Paths(from.Name, to.Name)
 					require.False(t, paths.More)
 					switch {
-					case from.Name == to.Name || from.RoleLabel:
-					case to.RoleLabel:
+					case from.Name == to.Name || from.HasRoleLabel:
+					case to.HasRoleLabel:
 						onReflectors = append(onReflectors, paths.Paths)
 					default:
 						onClients = append(onClients, paths.Paths)

@@ -22,7 +22,7 @@ const (
 // Model is a cluster in which nothing fails, unless it is told to: see Stop, Cut, Mute and Recover. It is not safe for concurrent use.
 type Model struct {
 	faults
-	scope plan.Scope
+	scope plan.DatastoreOptions
 	now   time.Time
 	// given is the cluster as it was observed. Whatever is not simulated stays as it is there.
 	given plan.Cluster
@@ -61,7 +61,7 @@ type watch struct {
 
 // New makes a model of a cluster as it was observed. All its sessions count as long
 // Established, and all nodes that are not Ready as dead.
-func New(c plan.Cluster, scope plan.Scope, now time.Time) *Model {
+func New(c plan.Cluster, scope plan.DatastoreOptions, now time.Time) *Model {
 	m := &Model{faults: newFaults(), scope: scope, now: now, watches: map[string]watch{}}
 	for node, st := range c.Statuses {
 		m.watches[node] = watch{plan.StatusRequest{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour), now.Add(-time.Hour)}
@@ -83,7 +83,7 @@ func (m *Model) Take(c plan.Cluster) {
 }
 
 // Put makes the cluster another one, which nodes take over as they do any other change.
-func (m *Model) Put(c plan.Cluster, scope plan.Scope) {
+func (m *Model) Put(c plan.Cluster, scope plan.DatastoreOptions) {
 	m.scope, m.given, m.nodes, m.bgp, m.peers = scope, c, slices.Clone(c.Nodes), c.BGP, map[string]plan.Peer{}
 	for _, p := range c.Peers {
 		m.peers[p.Name] = p
@@ -242,12 +242,12 @@ func (m *Model) configure(action plan.Action) error {
 	switch a := action.(type) {
 	case plan.SetReflector:
 		m.Edit(a.Node, func(n *plan.Node) {
-			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince, n.Relabel = true, cmp.Or(a.Slot, anySlot), a.ClusterID, true, m.now, false
+			n.HasRoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince, n.Relabel = true, cmp.Or(a.Slot, anySlot), a.ClusterID, true, m.now, false
 			label(n, m.scope.RoleLabel, n.Slot)
 		})
 	case plan.ClearReflector:
 		m.Edit(a.Node, func(n *plan.Node) {
-			n.RoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = false, "", "", false, time.Time{}
+			n.HasRoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = false, "", "", false, time.Time{}
 			label(n, m.scope.RoleLabel, "")
 		})
 	case plan.SetRack:

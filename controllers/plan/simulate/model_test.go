@@ -33,7 +33,7 @@ func cluster(nodes int) plan.Cluster {
 }
 
 func model(nodes int) *simulate.Model {
-	return simulate.New(cluster(nodes), plan.Scope{RoleLabel: role}, begin)
+	return simulate.New(cluster(nodes), plan.DatastoreOptions{RoleLabel: role}, begin)
 }
 
 func apply(t require.TestingT, m *simulate.Model, actions ...plan.Action) {
@@ -131,7 +131,7 @@ func TestTheMeshIsAllThatChangesInTheConfiguration(t *testing.T) {
 	before := cluster(3)
 	on := true
 	before.BGP = plan.BGPConfig{Exists: true, ASN: 65001, Mesh: plan.Mesh{Enabled: &on, Password: &plan.SecretRef{Name: "a", Key: "b"}}, Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}}
-	m := simulate.New(before, plan.Scope{RoleLabel: role}, begin)
+	m := simulate.New(before, plan.DatastoreOptions{RoleLabel: role}, begin)
 	apply(t, m, plan.DisableMesh{Saved: before.BGP.Mesh})
 	is := m.Observe().BGP
 	require.False(t, is.MeshOn())
@@ -201,13 +201,13 @@ func TestSlotsAndRacksAreLabels(t *testing.T) {
 	m := model(2)
 	apply(t, m, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1"}, plan.SetRack{Node: "n2", Rack: "a"})
 	n := m.Nodes()
-	require.Equal(t, []any{true, "true", map[string]string{role: "true"}}, []any{n[0].RoleLabel, n[0].Slot, n[0].Labels})
+	require.Equal(t, []any{true, "true", map[string]string{role: "true"}}, []any{n[0].HasRoleLabel, n[0].Slot, n[0].Labels})
 	require.Equal(t, []any{"a", map[string]string{plan.RackLabel: "a"}}, []any{n[1].Rack, n[1].Labels})
 	apply(t, m, plan.SetReflector{Node: "n1", ClusterID: "244.0.0.1", Slot: "spine-1"})
 	require.Equal(t, map[string]string{role: "spine-1"}, m.Nodes()[0].Labels)
 	apply(t, m, plan.ClearReflector{Node: "n1"}, plan.SetRack{Node: "n2"})
 	for _, n := range m.Nodes() {
-		require.Equal(t, []any{false, "", "", map[string]string{}}, []any{n.RoleLabel, n.Slot, n.Rack, n.Labels})
+		require.Equal(t, []any{false, "", "", map[string]string{}}, []any{n.HasRoleLabel, n.Slot, n.Rack, n.Labels})
 	}
 }
 

@@ -45,10 +45,10 @@ var (
 	})
 	someNode = rapid.Custom(func(t *rapid.T) plan.Node {
 		n := plan.Node{
-			RoleLabel: rapid.Bool().Draw(t, "role"), ClusterID: someID.Draw(t, "id"),
+			HasRoleLabel: rapid.Bool().Draw(t, "role"), ClusterID: someID.Draw(t, "id"),
 			Labels: map[string]string{role: "stale"}, Rack: rapid.SampledFrom([]string{"", "", "k"}).Draw(t, "rack"),
 		}
-		if n.RoleLabel {
+		if n.HasRoleLabel {
 			n.Slot = rapid.SampledFrom([]string{"", "a", "ab", "b", "c"}).Draw(t, "slot")
 		}
 		if zone := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "zone"); zone != "" {
@@ -84,7 +84,7 @@ var (
 		ids := rapid.SampledFrom([]string{"244.0.0.1", "244.0.0.2", "244.0.0.3", "244.0.0.4"}[:rapid.IntRange(1, 4).Draw(t, "ids")])
 		for i := range rapid.IntRange(1, 5).Draw(t, "reflectors") {
 			slot := rapid.SampledFrom([]string{"a", "b", "c", "spine"}).Draw(t, "slot")
-			o.add(plan.Node{Name: fmt.Sprintf("r%d", i+1), RoleLabel: true, Slot: slot, ClusterID: ids.Draw(t, "id")})
+			o.add(plan.Node{Name: fmt.Sprintf("r%d", i+1), HasRoleLabel: true, Slot: slot, ClusterID: ids.Draw(t, "id")})
 		}
 		for i := range rapid.IntRange(1, 3).Draw(t, "groups") {
 			rack := fmt.Sprintf("k%d", i+1)
@@ -268,7 +268,7 @@ func labels(n plan.Node) map[string]string {
 		out[plan.RackLabel] = n.Rack
 	}
 	delete(out, role)
-	if n.RoleLabel {
+	if n.HasRoleLabel {
 		out[role] = cmp.Or(n.Slot, "true")
 	}
 	return out

@@ -305,7 +305,7 @@ func (m *Model) Sessions() (all, perReflector, perClient int) {
 		degree := now.graph.degree(class)
 		all += degree * len(c.Nodes)
 		for _, name := range c.Nodes {
-			if n := &m.nodes[m.index[name]]; n.RoleLabel && n.ClusterID != "" {
+			if n := &m.nodes[m.index[name]]; n.HasRoleLabel && n.ClusterID != "" {
 				perReflector = max(perReflector, degree)
 			} else {
 				perClient = max(perClient, degree)

@@ -245,7 +245,7 @@ func FuzzHostileNode(f *testing.F) {
 		evil.Zone, evil.Rack, evil.ClusterID = ownZone, ownRack, id
 		evil.Labels = map[string]string{zoneLabel: ownZone, rackLabel: label, plan.RackLabel: ownRack}
 		if hasRole {
-			evil.RoleLabel, evil.Slot, evil.Marked, evil.Labels[roleLabel] = true, slot, true, slot
+			evil.HasRoleLabel, evil.Slot, evil.Marked, evil.Labels[roleLabel] = true, slot, true, slot
 		}
 		with := func(n plan.Node) []plan.Node { return append(slices.Clone(w.clients), n) }
 		want := w.sides(with(innocent), append(with(innocent), w.reflectors...))

@@ -127,7 +127,7 @@ func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZon
 	zoneOf, have, elsewhere := map[string]string{}, map[string]int{}, map[string]bool{}
 	for _, n := range reflectors {
 		zoneOf[n.Name] = n.Zone
-		elsewhere[n.Name] = n.RoleLabel
+		elsewhere[n.Name] = n.HasRoleLabel
 		have[n.Zone]++
 	}
 	for _, zone := range zones {

@@ -112,7 +112,7 @@ func (l Layout) Written(nodes []plan.Node, roleLabel string) []plan.Node {
 			n.Rack, n.Labels = rack, labels.Merge(n.Labels, labels.Set{plan.RackLabel: rack})
 		}
 		if s, ok := slots[n.Name]; ok {
-			n.RoleLabel, n.Marked, n.Slot, n.ClusterID = true, true, s.Name, s.ClusterID
+			n.HasRoleLabel, n.Marked, n.Slot, n.ClusterID = true, true, s.Name, s.ClusterID
 			n.Labels = labels.Merge(n.Labels, labels.Set{roleLabel: s.Name})
 		}
 		out = append(out, n)
@@ -169,7 +169,7 @@ func (l *Layout) fillSlots(reflectors []plan.Node) (free map[string][]string) {
 	free = map[string][]string{}
 	for _, n := range slices.SortedFunc(slices.Values(reflectors), longestInRole) {
 		i, ok := slots[n.Slot]
-		if n.RoleLabel && ok && l.Slots[i].Node == "" {
+		if n.HasRoleLabel && ok && l.Slots[i].Node == "" {
 			l.Slots[i].Node = n.Name
 		} else {
 			free[n.Zone] = append(free[n.Zone], n.Name)
@@ -181,7 +181,7 @@ func (l *Layout) fillSlots(reflectors []plan.Node) (free map[string][]string) {
 // longestInRole sorts those in the role first, by the time they got it, then Ready ones, then the oldest.
 func longestInRole(a, b plan.Node) int {
 	return cmp.Or(
-		plan.TrueFirst(a.RoleLabel, b.RoleLabel),
+		plan.TrueFirst(a.HasRoleLabel, b.HasRoleLabel),
 		a.RoleSince.Compare(b.RoleSince),
 		plan.TrueFirst(a.Ready, b.Ready),
 		older(&a, &b),
@@ -191,7 +191,7 @@ func longestInRole(a, b plan.Node) int {
 // arrangeSingle: all slots are alike.
 func arrangeSingle(spec Spec, s Session, clients, reflectors []plan.Node, slots int) Layout {
 	l := Layout{Kind: v1alpha1.TopologySingle, Peers: Single(spec.RoleLabel, s), Depth: slots}
-	here := func(n plan.Node) bool { return n.RoleLabel && KindOf(n.Slot) == v1alpha1.TopologySingle }
+	here := func(n plan.Node) bool { return n.HasRoleLabel && KindOf(n.Slot) == v1alpha1.TopologySingle }
 	sorted := slices.SortedFunc(slices.Values(reflectors), func(a, b plan.Node) int {
 		return cmp.Or(plan.TrueFirst(here(a), here(b)), longestInRole(a, b))
 	})
@@ -247,13 +247,13 @@ func (s Spec) Standing(nodes []plan.Node, peers []plan.Peer) Spec {
 		}
 	}
 	for _, n := range nodes {
-		if rack := slotPlace(SlotRack, n.Slot); n.RoleLabel && isRack(rack) && !slices.Contains(s.Racks, rack) {
+		if rack := slotPlace(SlotRack, n.Slot); n.HasRoleLabel && isRack(rack) && !slices.Contains(s.Racks, rack) {
 			s.Racks = append(s.Racks, rack)
 		}
 	}
 	var reflectors []plan.Node
 	for i := range nodes { // nodes are large, and few reflect
-		if n := &nodes[i]; n.RoleLabel && n.ClusterID != "" && n.IsOurs() {
+		if n := &nodes[i]; n.HasRoleLabel && n.ClusterID != "" && n.IsOurs() {
 			reflectors = append(reflectors, *n)
 		}
 	}

@@ -305,7 +305,7 @@ func (w *world) follow(l topology.Layout) {
 	reflectors := slices.Clone(w.reflectors)
 	for i := range reflectors {
 		n := &reflectors[i]
-		n.RoleLabel, n.Slot, n.ClusterID, n.Labels = false, "", "", maps.Clone(n.Labels)
+		n.HasRoleLabel, n.Slot, n.ClusterID, n.Labels = false, "", "", maps.Clone(n.Labels)
 		delete(n.Labels, roleLabel)
 	}
 	w.reflectors, w.clients, w.peers = l.Written(reflectors, roleLabel), l.Written(w.clients, roleLabel), l.Peers
