@@ -83,10 +83,10 @@ func TestFailuresToWrite(t *testing.T) {
 		says string
 	}{
 		"a reader that has seen enough": {syscall.EPIPE, 0, ""},
-		"a full disk":                   {syscall.ENOSPC, 1, "rrpool: writing the simulation: no space left on device\n"},
+		"a full disk":                   {syscall.ENOSPC, 1, "rrpool: writing the figures: no space left on device\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := askIn(t, iostreams.Streams{Out: cli.Broken{Err: tc.err}}, "rrpool", "simulate", "--nodes", "9")
+			got := askIn(t, iostreams.Streams{Out: cli.Broken{Err: tc.err}}, "rrpool", "topology", "-o", "table", "--nodes", "9")
 			require.Equal(t, cli.Answer{Err: tc.says, Code: tc.code}, got)
 		})
 	}
@@ -103,7 +103,7 @@ func TestAsAProcess(t *testing.T) {
 		read, write, err := os.Pipe()
 		require.NoError(t, err)
 		require.NoError(t, read.Close())
-		cmd := exec.Command(path, "simulate", "--nodes", "9")
+		cmd := exec.Command(path, "topology", "-o", "table", "--nodes", "9")
 		var said strings.Builder
 		cmd.Stdout, cmd.Stderr = write, &said
 		require.NoError(t, cmd.Run(), "exit code 0, and no signal")
@@ -120,11 +120,14 @@ func TestAsAProcess(t *testing.T) {
 // Every command has a description, an example, a section of the generated docs/cli.md, and a page in docs that names no flag
 // which it does not have.
 func TestEveryCommandIsDocumented(t *testing.T) {
-	pages := map[string][]string{"rollback": {"migrate"}, "version": {"cli"}, "simulate": {"simulate", "topologies"}}
+	pages := map[string][]string{"rollback": {"migrate"}, "version": {"cli"}, "topology": {"topology", "topologies"}}
 	others := []string{"--dry-run", "--selector", "--server-side", "--from-file", "--for", "--timeout"} // of kubectl
 	docs := func(page string) string { return cli.Page(t, page) }
 	for _, cmd := range New("rrpool", iostreams.Streams{}).Commands() {
 		name := cmd.Name()
+		if cmd.Hidden {
+			continue
+		}
 		require.Contains(t, docs("cli"), "\n## "+name+"\n\n"+cmd.Short+".\n", "make docs writes it")
 		if name != "version" {
 			require.NotEmpty(t, cmd.Long, name)
@@ -139,13 +142,13 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		}
 		for _, page := range pages[name] {
 			for _, flag := range flagsIn.FindAllString(docs(page), -1) {
-				own := page == name || name == "simulate"
+				own := page == name || name == "topology"
 				has := func(c *cobra.Command) bool { return c.Flag(flag[2:]) != nil }
 				require.True(t, !own || slices.Contains(known, flag) || slices.ContainsFunc(append(cmd.Commands(), cmd), has), "docs/%s.md names %s", page, flag)
 			}
 		}
 	}
-	require.Greater(t, len(flagsIn.FindAllString(docs("simulate"), -1)), 10, "flags are found")
+	require.Greater(t, len(flagsIn.FindAllString(docs("topology"), -1)), 10, "flags are found")
 }
 
 // What docs/peering.md has one type is what the program takes.
@@ -226,7 +229,7 @@ func TestEveryCommandWithoutACluster(t *testing.T) {
 
 // Every command that takes a file refuses one that it cannot read; check's own tests have what can be wrong in it.
 func TestEveryCommandWithoutItsFile(t *testing.T) {
-	for _, command := range [][]string{{"check"}, {"plan"}, {"migrate", "--yes"}, {"topology", "--nodes", "9"}, {"simulate", "--nodes", "9"}} {
+	for _, command := range [][]string{{"check"}, {"plan"}, {"migrate", "--yes"}, {"topology", "--nodes", "9"}} {
 		got := ask(t, append(command, "-f", "/nonexistent")...)
 		cli.RequireRefused(t, got, "--filename", `"/nonexistent"`, "no such file", "give the name of a file")
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/peering"
 	"github.com/rrpool/rrpool/cmd/rrpool/plan"
 	"github.com/rrpool/rrpool/cmd/rrpool/report"
-	"github.com/rrpool/rrpool/cmd/rrpool/simulate"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/cmd/rrpool/topology"
 	"github.com/rrpool/rrpool/cmd/version"
@@ -47,7 +46,7 @@ func New(called string, s iostreams.Streams) *cobra.Command {
 	}
 	root.AddCommand(
 		check.New(s), plan.New(s), migrate.New(s), migrate.NewRollback(s), status.New(s), cost.New(s),
-		topology.New(s), simulate.New(s), peering.New(s), report.New(s), newVersion(s),
+		topology.New(s), topology.NewSimulate(s), peering.New(s), report.New(s), newVersion(s),
 	)
 	return root
 }

@@ -4,7 +4,6 @@ package invent
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -50,8 +49,6 @@ func Names(prefix string, n int) []string {
 func (c Cluster) Check() error {
 	zones := len(c.Zones)
 	switch {
-	case c.Nodes == 0:
-		return errors.New("--nodes: missing: say how many nodes run workloads, such as --nodes 2000 --zones 3")
 	case zones > c.Nodes:
 		return fmt.Errorf("--zones: %d zones for --nodes %d: give at most as many zones as nodes", zones, c.Nodes)
 	case c.Racks > c.Nodes:
@@ -214,17 +211,16 @@ type Flags struct {
 	topology, file                  string
 }
 
-// Register adds them to a command, which has that topology where no file is named.
-func (f *Flags) Register(cmd *cobra.Command, topology v1alpha1.TopologyType) {
+// Register adds them to a command.
+func (f *Flags) Register(cmd *cobra.Command) {
 	iostreams.Count(cmd, &f.Nodes, "nodes", 1, 50000, "`number` of nodes that run workloads")
 	iostreams.Count(cmd, &f.zones, "zones", 1, 100, "`number` of zones; default those in the file, else 1")
 	iostreams.Count(cmd, &f.reflectors, "reflectors", 1, 100,
 		"`number` of nodes in the pool, all zones together; default as many as sizing and topology take")
 	iostreams.Count(cmd, &f.racks, "racks", 1, 300, "`number` of racks that the nodes are labelled with; default none")
 	iostreams.Choice(cmd, &f.topology, "topology", "",
-		"`topology`: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file, else "+string(topology),
+		"`topology`: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file, else Auto",
 		"Auto", "Single", "Quorum", "Hierarchy", "MultiCluster")
-	f.topology = string(topology)
 	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
 	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }

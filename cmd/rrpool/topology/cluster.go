@@ -15,7 +15,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// observed is a cluster as it was read, or as it is planned.
+// observed is a cluster as it was read, or invented.
 type observed struct {
 	plan.Cluster
 	// roleLabel marks reflectors.
@@ -24,8 +24,8 @@ type observed struct {
 	name, step string
 	// wanted: nodes of the pool are to reflect.
 	wanted bool
-	// planned: there are no sessions yet whose states could be read.
-	planned bool
+	// invented: the sessions have no states.
+	invented bool
 
 	config *simulate.Configuration
 	// members reflect, or are about to; clients are all others that speak BGP.
@@ -36,7 +36,7 @@ type observed struct {
 // their states by the reports of the reflectors.
 func networkOf(o observed) Network {
 	o.config = simulate.NewConfiguration(o.roleLabel, o.Nodes, o.BGP, o.Peers)
-	n := Network{Live: !o.planned, Title: "BGP topology of cluster " + o.name}
+	n := Network{Live: !o.invented, Title: "BGP topology of cluster " + o.name}
 	silent, kinds := o.sort()
 	n.Topology, n.Mesh = strings.Join(kinds, " and "), o.mesh()
 	o.addReflectors(&n)
@@ -150,7 +150,7 @@ func (o *observed) addReflectors(n *Network) {
 
 // frameOf is the frame of a reflector: in a Hierarchy its slot says which.
 func frameOf(n plan.Node) frame {
-	if strings.HasPrefix(n.Slot, topology.SlotSpine) {
+	if isSpine(n) {
 		return frame{Kind: spineFrame}
 	}
 	if place, isRack := strings.CutPrefix(n.Slot, topology.SlotRack); isRack {
@@ -158,6 +158,8 @@ func frameOf(n plan.Node) frame {
 	}
 	return frame{n.Zone, zoneFrame}
 }
+
+func isSpine(n plan.Node) bool { return strings.HasPrefix(n.Slot, topology.SlotSpine) }
 
 // detailOf is what a reflector's name does not show.
 func detailOf(n plan.Node) string {
@@ -191,7 +193,7 @@ func (o *observed) sessions(r, n plan.Node) Sessions {
 // reported is the state of a reflector's session with an address. The last report of one
 // that is not Ready may be out of date, and a cleared report holds nothing.
 func (o *observed) reported(reflector plan.Node, addr netip.Addr) state {
-	if o.planned {
+	if o.invented {
 		return planned
 	}
 	report, ok := o.Statuses[reflector.Name]

@@ -255,7 +255,7 @@ func TestTheSessionsOfTheConcepts(t *testing.T) {
 	for _, row := range rows {
 		nodes, err := strconv.Atoi(row[1])
 		require.NoError(t, err)
-		n, err := plannedNetwork(ofKind(v1alpha1.TopologySingle, nodes, 3, 0, 0))
+		n, err := inventedNetwork(ofKind(v1alpha1.TopologySingle, nodes, 3, 0, 0))
 		require.NoError(t, err)
 		reflectors, sessions := n.reflectors(), 0
 		for _, link := range n.Links {
@@ -313,11 +313,11 @@ func TestARealApiserver(t *testing.T) {
 	}
 	got = await(func(got cli.Answer) bool { return got.Code == 0 && strings.Contains(got.Out, "3 clients") })
 	require.Empty(t, got.Err)
-	var r request
-	flags := pflag.NewFlagSet("topology", pflag.ContinueOnError)
-	r.Register(flags)
-	require.NoError(t, flags.Parse(args))
-	n, err := r.read(t.Context())
+	var f flags
+	set := pflag.NewFlagSet("topology", pflag.ContinueOnError)
+	f.Register(set)
+	require.NoError(t, set.Parse(args))
+	n, err := f.read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "a/1: 2 clients, 1 with all sessions up, 1 with some sessions up; 2 × 1 sessions, 1 up; 2 × 1 sessions, all up\n"+
 		"rr-a: 3/4 up\nb/1: 1 client, 1 with all sessions up; 1 × 1 sessions, all up; 1 × 1 sessions, all up\nrr-b: 4/4 up\n"+

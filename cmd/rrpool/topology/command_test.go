@@ -29,12 +29,26 @@ import (
 
 // Bad input gets one sentence that names the field, the value and the remedy.
 func TestBadInput(t *testing.T) {
+	existing := cli.PoolFile(t, "{provider: {type: ExistingNodes}}")
 	calicoless := cli.API{cli.PoolPath: crd.Default(), cli.NodesPath: cli.NodeList(corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})}
 	for name, tc := range map[string]struct{ flags, says string }{
 		"zones without nodes":               {"--zones 3", "--nodes: missing|--zones|such as --nodes 500"},
 		"a file without nodes":              {"-f x", "--nodes: missing|--filename|such as --nodes 500"},
 		"a topology without nodes":          {"--topology quorum", "--nodes: missing|--topology|such as --nodes 500"},
-		"a cluster and a planned one":       {"--nodes 9 --context x", "[context nodes] were all set"},
+		"figures without nodes":             {"-o json", "--nodes: missing|a json is of an invented cluster|such as --nodes 500"},
+		"a drawing of all topologies":       {"--nodes 9 --compare", "--compare: a drawing shows one topology|--output table"},
+		"a cluster and an invented one":     {"--nodes 9 --context x", "[context nodes] were all set"},
+		"one of all topologies":             {"--nodes 90 --compare --topology quorum -o table", "[compare topology] were all set"},
+		"too many nodes":                    {"--nodes 50001", `--nodes|"50001"|from 1 to 50000`},
+		"more zones than nodes":             {"--nodes 3 --zones 4", "--zones: 4 zones for --nodes 3|at most as many"},
+		"more racks than nodes":             {"--nodes 3 --racks 4", "--racks: 4 racks for --nodes 3|at most as many"},
+		"fewer racks than zones":            {"--nodes 90 --zones 3 --racks 2", "--racks|2 racks in 3 zones|give at least 3"},
+		"reflectors that zones cannot have": {"--nodes 90 --zones 3 --reflectors 13", "--reflectors|13 reflectors|3 zones|use 12 or 15"},
+		"fewer reflectors than zones":       {"--nodes 90 --zones 3 --reflectors 2", "--reflectors|use 3, or other --zones"},
+		"too many zones to size for":        {"--nodes 90 --zones 30 -o table", "spec.sizing.max: 25|30 zones|or give --reflectors"},
+		"an unknown topology":               {"--nodes 90 --topology ring", `--topology|"ring"|Auto, Single, Quorum, Hierarchy, MultiCluster`},
+		"a quorum on existing nodes":        {"--nodes 90 --topology quorum -o table -f " + existing, "spec.topology.type: Quorum|ExistingNodes|use Single"},
+		"no client on existing nodes":       {"--nodes 3 -o table -f " + existing, "--nodes: 3 nodes would be 3 reflectors and no client|give more"},
 		"a topology with too many paths":    {"--nodes 500 --zones 3 --topology multicluster", "MultiCluster|maxPathsPerPrefix|64|set spec.topology.type to"},
 		"more racks than the sizing allows": {"--nodes 5000 --zones 3 --topology hierarchy --racks 10", "spec.sizing.max|33"},
 		"too few reflectors for the racks":  {"--nodes 5000 --zones 3 --topology hierarchy --racks 10 --reflectors 9", "--reflectors: 9|takes 33|give"},
@@ -49,7 +63,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // --nodes are the nodes that run workloads, --reflectors the size of the pool.
-func TestPlannedClusters(t *testing.T) {
+func TestInventedClusters(t *testing.T) {
 	existing := cli.PoolFile(t, "{provider: {type: ExistingNodes}}")
 	zoned := cli.PoolFile(t, "{provider: {type: IKS, iks: {zones: [eu-de-2, eu-de-1]}}, sizing: {min: 4}, topology: {clusterID: 10.0.0.1}}")
 	for name, tc := range map[string]struct{ flags, in, says string }{

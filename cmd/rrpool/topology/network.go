@@ -15,7 +15,7 @@ import (
 // Network is what is drawn. Clients are counted in groups, so their number does not change the size of the drawing.
 type Network struct {
 	Title, Subtitle string
-	// Live: the sessions have states, as those of a planned cluster have not.
+	// Live: the sessions have states, as those of an invented cluster have not.
 	Live bool
 	// Topology of the reflectors: "Single", or on the way to another "Quorum and Single".
 	Topology string
@@ -120,8 +120,8 @@ const (
 	partial
 	none
 	unknown
-	idle // no sessions
-	planned
+	idle    // no sessions
+	planned // of an invented cluster
 )
 
 // of is the state of sessions. One that is down outweighs those that are not known.
@@ -374,7 +374,7 @@ func (n *Network) reflectorWords(r Reflector) string {
 
 // reflectorDetail is what else there is to know about a reflector; its cluster ID where there are several.
 func (n *Network) reflectorDetail(r Reflector) string {
-	id, slot := "", strings.TrimPrefix(r.Slot, r.Name) // in a planned cluster they are the same
+	id, slot := "", strings.TrimPrefix(r.Slot, r.Name) // in an invented cluster they are the same
 	if len(n.clusterIDs()) > 1 && r.ClusterID != "" {
 		id = "cluster ID " + r.ClusterID
 	}

@@ -1,4 +1,5 @@
-// Package topology is the command that draws the topology of the route reflectors.
+// Package topology is the command `rrpool topology`: it draws the topology of a cluster, or tabulates what a topology comes to in an
+// invented one.
 package topology
 
 import (
@@ -17,44 +18,109 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// request is what the flags ask for.
-type request struct {
+// formats of --output. A drawing is in the language of Graphviz; the others are of figures.
+const (
+	formatDot   = "dot"
+	formatTable = "table"
+)
+
+// flags of `rrpool topology`.
+type flags struct {
 	snapshot.Flags
-	planned invent.Flags
+	invented invent.Flags
+	compare  bool
+	output   string
 }
 
 // New makes the command.
-func New(s iostreams.Streams) *cobra.Command {
-	r := &request{}
+func New(s iostreams.Streams) *cobra.Command { return newCommand(s, &flags{}) }
+
+// NewSimulate makes `rrpool simulate`, the former name of `rrpool topology -o table`.
+func NewSimulate(s iostreams.Streams) *cobra.Command {
+	f := &flags{}
+	cmd := newCommand(s, f)
+	cmd.Use, cmd.Hidden, f.output = "simulate", true, formatTable
+	cmd.PreRun = func(*cobra.Command, []string) {
+		_, _ = fmt.Fprintf(s.Err, "‼ %s is deprecated: use %s topology -o table\n", cmd.CommandPath(), cmd.Root().CommandPath())
+	}
+	return cmd
+}
+
+func newCommand(s iostreams.Streams, f *flags) *cobra.Command {
 	cmd := iostreams.Command(&cobra.Command{
 		Use:   "topology",
-		Short: "Draw the route reflectors, their clients and their sessions",
+		Short: "Draw the route reflectors and their sessions, or compare topologies",
 		Long: `Draws the zones of a cluster with their route reflectors and clients, and the BGP sessions between them with
 their states, for Graphviz: its program dot makes a picture of it. Clients are drawn as groups with a count. In a
-Hierarchy a frame is a rack instead of a zone.
+Hierarchy a frame is a rack instead of a zone. The same network gives the same bytes.
 
-Without flags it reads the cluster of the kubeconfig. With --nodes it draws a planned cluster and reads none: with
-the sizing and topology of the RouteReflectorPool given with -f, or else the defaults.
+Without flags it reads the cluster of the kubeconfig. With --nodes it is about an invented cluster and reads none:
+--nodes counts the nodes that run workloads, --reflectors the pool, -f names a file with a RouteReflectorPool.
 
-The same network gives the same bytes.`,
+With -o table it says what a topology comes to in an invented cluster: how many reflectors and BGPPeers it takes, how
+many clients, sessions and paths there are, how much memory BIRD needs, and whether any zone, and how many reflectors,
+may fail. The manager's own planner arranges the nodes, and BGP is simulated as Calico configures BIRD.
+
+Exit codes: 0 there is an answer, 1 there is none, or the manager would refuse what was asked about.`,
 		Example: `  rrpool topology | dot -Tsvg > topology.svg
   rrpool topology --nodes 5000 --zones 3 --topology hierarchy | dot -Tsvg > topology.svg
-  rrpool topology -f pool.yaml --nodes 500 | dot -Tpdf > topology.pdf`,
-	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
-	r.planned.Register(cmd, v1alpha1.TopologySingle)
-	r.Register(cmd.Flags())
+  rrpool topology --nodes 2000 --zones 3 -o table --compare
+  rrpool topology --nodes 500 -f pool.yaml -o json`,
+	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
+	f.invented.Register(cmd)
+	cmd.Flags().BoolVar(&f.compare, "compare", false, "all topologies beside each other, and which one Auto takes; not as a drawing")
+	iostreams.Choice(cmd, &f.output, "output", "o", "`format`: dot, the default, or of an invented cluster table, json or yaml", formatDot, formatTable, "json", "yaml")
+	f.Register(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("compare", "topology")
 	for _, ofCluster := range []string{"kubeconfig", "context", "namespace"} {
 		cmd.MarkFlagsMutuallyExclusive("nodes", ofCluster)
 	}
 	return cmd
 }
 
-func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
-	n, err := r.network(cmd, s)
+func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
+	if f.invented.Nodes == 0 {
+		return f.drawExisting(cmd, s)
+	}
+	c, err := f.invented.Cluster(cmd, s)
+	switch {
+	case err != nil:
+		return err
+	case f.output != formatDot:
+		return f.tabulate(c, s)
+	case f.compare:
+		return errors.New("--compare: a drawing shows one topology: give --output table, json or yaml as well")
+	}
+	n, err := inventedNetwork(c)
 	if err != nil {
 		return err
 	}
-	if err := s.Print("drawing", "dot", nil, n.print); err != nil {
+	return n.draw(s)
+}
+
+// drawExisting draws the cluster of the kubeconfig.
+func (f *flags) drawExisting(cmd *cobra.Command, s iostreams.Streams) error {
+	about := []string{"zones", "topology", "racks", "reflectors", "filename", "compare"}
+	const remedy = "say how many nodes run workloads, such as --nodes 500"
+	if i := slices.IndexFunc(about, cmd.Flags().Changed); i >= 0 {
+		return fmt.Errorf("--nodes: missing, and --%s is about an invented cluster: %s", about[i], remedy)
+	}
+	if f.output != formatDot {
+		return fmt.Errorf("--nodes: missing, and a %s is of an invented cluster: %s", f.output, remedy)
+	}
+	n, err := f.read(cmd.Context())
+	switch {
+	case errors.Is(err, iostreams.ErrInterrupted):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, cmd.CommandPath())
+	}
+	return n.draw(s)
+}
+
+// draw writes the drawing, and the warnings to standard error.
+func (n *Network) draw(s iostreams.Streams) error {
+	if err := s.Print("drawing", formatDot, nil, n.print); err != nil {
 		return err
 	}
 	for _, warning := range n.Warnings {
@@ -65,32 +131,13 @@ func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
 
 func (n *Network) print(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) }
 
-func (r *request) network(cmd *cobra.Command, s iostreams.Streams) (Network, error) {
-	if r.planned.Nodes == 0 {
-		ofPlan := []string{"zones", "topology", "racks", "reflectors", "filename"}
-		if i := slices.IndexFunc(ofPlan, cmd.Flags().Changed); i >= 0 {
-			return Network{}, fmt.Errorf("--nodes: missing, and --%s is about a planned cluster: say how many nodes run workloads, such as --nodes 500", ofPlan[i])
-		}
-		n, err := r.read(cmd.Context())
-		if err != nil && !errors.Is(err, iostreams.ErrInterrupted) {
-			return n, fmt.Errorf("%w; without a cluster: %s --nodes 500 --zones 3", err, cmd.CommandPath())
-		}
-		return n, err
-	}
-	planned, err := r.planned.Cluster(cmd, s)
-	if err != nil {
-		return Network{}, err
-	}
-	return plannedNetwork(planned)
-}
-
 // read gives the network of the cluster of the kubeconfig.
-func (r *request) read(ctx context.Context) (Network, error) {
-	connection, err := r.Connect()
+func (f *flags) read(ctx context.Context) (Network, error) {
+	connection, err := f.Connect()
 	if err != nil {
 		return Network{}, err
 	}
-	seen, err := snapshot.Take(ctx, connection, r.Namespace, nil, false)
+	seen, err := snapshot.Take(ctx, connection, f.Namespace, nil, false)
 	if err != nil {
 		return Network{}, err
 	}
@@ -107,9 +154,9 @@ func (r *request) read(ctx context.Context) (Network, error) {
 	return n, nil
 }
 
-// plannedNetwork is that of a planned cluster once its topology is complete.
-func plannedNetwork(c invent.Cluster) (Network, error) {
-	o := observed{planned: true, roleLabel: c.Spec.BGP.NodeLabel}
+// inventedNetwork gives the network of an invented cluster once its topology is complete.
+func inventedNetwork(c invent.Cluster) (Network, error) {
+	o := observed{invented: true, roleLabel: c.Spec.BGP.NodeLabel}
 	var notes []string
 	switch mesh := c.Spec.Mode == v1alpha1.ModeFullMesh; {
 	case mesh && c.Reflectors > 0:
@@ -130,7 +177,7 @@ func plannedNetwork(c invent.Cluster) (Network, error) {
 	return n, nil
 }
 
-// arrange adds the nodes and BGPPeers that there are once the topology is complete.
+// arrange adds the nodes and BGPPeers of the complete topology. A node is called by its slot, where slots differ.
 func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 	sized, err := c.Size(c.Spec.Topology.Type)
 	if err == nil && sized.Problem != nil {

@@ -54,7 +54,7 @@ func page(root *cobra.Command) string {
 	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
 	out.WriteString("# Commands and flags\n\nGenerated from the commands; the flag `--help` of each says more, with examples. [Cluster flags](#cluster-flags) are at the end.\n")
 	for _, c := range root.Commands() {
-		if c.Name() == "help" {
+		if c.Name() == "help" || c.Hidden {
 			continue
 		}
 		shells := make([]string, 0, len(c.Commands()))

@@ -1,6 +1,4 @@
-// Package simulate is the command that says what a topology makes of a cluster of any
-// size, and which failures it survives.
-package simulate
+package topology
 
 import (
 	"cmp"
@@ -11,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/spf13/cobra"
 
 	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
@@ -19,60 +16,23 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// request is what the flags ask.
-type request struct {
-	invent.Flags
-	output  string
-	compare bool
-	// cluster is what they and the file come to.
-	cluster invent.Cluster
-}
-
-// New makes the command.
-func New(s iostreams.Streams) *cobra.Command {
-	r := &request{}
-	cmd := iostreams.Command(&cobra.Command{
-		Use:   "simulate",
-		Short: "What a topology makes of a cluster of any size, and what it survives",
-		Long: `What a topology makes of a cluster of any size: how many reflectors and BGPPeers it takes, how many clients, sessions
-and paths there are, how much memory BIRD needs, and whether any zone, and how many reflectors, may fail.
-
-No cluster is asked. The manager's own planner arranges the nodes, and BGP is simulated as Calico configures BIRD.
---nodes counts the nodes that run workloads, --reflectors the pool. -f names a file with a RouteReflectorPool.
-
-Exit codes: 0 there is an answer, 1 there is none, or the manager would refuse what was asked about.`,
-		Example: `  rrpool simulate --nodes 2000 --zones 3 --topology quorum
-  rrpool simulate --nodes 2000 --zones 3 --compare
-  rrpool simulate --nodes 5000 --racks 10 --topology hierarchy
-  rrpool simulate -f pool.yaml --nodes 500 -o json`,
-	}, func(cmd *cobra.Command) error { return r.run(cmd, s) })
-	r.Register(cmd, v1alpha1.TopologyAuto)
-	cmd.Flags().BoolVar(&r.compare, "compare", false, "all topologies beside each other, and which one Auto takes")
-	iostreams.Output(cmd, &r.output)
-	cmd.MarkFlagsMutuallyExclusive("compare", "topology")
-	return cmd
-}
-
-func (r *request) run(cmd *cobra.Command, s iostreams.Streams) error {
-	var err error
-	if r.cluster, err = r.Cluster(cmd, s); err != nil {
-		return err
-	}
-	v, err := r.answer()
+// tabulate prints the figures of an invented cluster. The error is why the manager would refuse the only topology.
+func (f *flags) tabulate(c invent.Cluster, s iostreams.Streams) error {
+	v, err := f.figuresOf(c)
 	if err != nil {
 		return err
 	}
-	if err := s.Print("simulation", r.output, v, func(s iostreams.Streams) { printTable(s, v) }); err != nil {
+	if err := s.Print("figures", f.output, v, v.print); err != nil {
 		return err
 	}
-	if refused := v.Topologies[0].Refused; !r.compare && refused != nil {
+	if refused := v.Topologies[0].Refused; !f.compare && refused != nil {
 		return errors.New(refused.Reason + ": " + refused.Message)
 	}
 	return nil
 }
 
-// printTable renders for people.
-func printTable(s iostreams.Streams, v view) {
+// print writes the table and the notes below it.
+func (v view) print(s iostreams.Streams) {
 	s.Say(iostreams.Bold, "", v.Subject)
 	if len(v.Topologies) > 1 || v.Topologies[0].Figures != nil {
 		_, _ = fmt.Fprintf(s.Out, "\n%s\n", rows(v))
@@ -85,8 +45,8 @@ func printTable(s iostreams.Streams, v view) {
 	}
 }
 
-// rows has a row for each figure, and a column for each topology. Beside each other they
-// show the most that a node has; a single one shows the mean as well.
+// rows renders the table, with a row for each figure and a column for each topology. Where topologies are compared a cell has the
+// most that one node has, else the mean as well.
 func rows(v view) string {
 	compared, header := len(v.Topologies) > 1, []any{""}
 	for _, t := range v.Topologies {
@@ -107,7 +67,7 @@ func rows(v view) string {
 		for _, t := range v.Topologies {
 			cell := "-"
 			if t.Figures != nil {
-				cell = words(reflect.ValueOf(*t.Figures).Field(i).Interface(), compared)
+				cell = cellText(reflect.ValueOf(*t.Figures).Field(i).Interface(), compared)
 			}
 			row = append(row, cell)
 		}
@@ -116,8 +76,8 @@ func rows(v view) string {
 	return w.Render()
 }
 
-// words is a figure in a cell.
-func words(figure any, compared bool) string {
+// cellText renders a figure for a cell.
+func cellText(figure any, compared bool) string {
 	switch f := figure.(type) {
 	case int:
 		return brief(uint64(f)) //nolint:gosec // G115: a count
@@ -137,7 +97,7 @@ func words(figure any, compared bool) string {
 	return fmt.Sprint(figure)
 }
 
-// brief is a number of at most six characters.
+// brief renders a number in at most six characters.
 func brief(n uint64) string {
 	value := float64(n)
 	for _, unit := range []string{"k", "M", "G", "T", "P", "E"} {
@@ -148,7 +108,7 @@ func brief(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// notes say what the figures come to.
+// notes gives the lines below the table: what the manager would refuse, and what may fail.
 func notes(v view) []string {
 	var out []string
 	note := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

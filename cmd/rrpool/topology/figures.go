@@ -1,6 +1,8 @@
-package simulate
+package topology
 
 import (
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/rrpool/rrpool/cmd/rrpool/invent"
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -9,28 +11,28 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// view is the answer: for one topology, or for all that are compared. Its schema version
+// view is what -o json prints: one topology, or all that are compared. Its schema version, which has the name of a former command,
 // changes when a field changes its meaning or goes away.
 type view struct {
 	SchemaVersion string         `json:"schemaVersion"`
 	Subject       string         `json:"subject"`
 	Topologies    []topologyView `json:"topologies"`
-	// Auto is the topology that Auto takes where topologies are compared, "" for none.
+	// Auto is the topology that Auto takes where topologies are compared, empty for none.
 	Auto string `json:"auto,omitempty"`
 }
 
-// topologyView is one topology. Its type is Auto only where Auto takes none.
+// topologyView is one topology. Its Type is Auto only where Auto takes none.
 type topologyView struct {
 	Type string `json:"type"`
-	// Refused is why the manager does not build it: the figures are then what would come of
-	// it, and missing where it cannot be arranged at all.
+	// Refused is why the manager would not build it. Figures are then what it would come to, and nil where the nodes
+	// cannot be arranged at all.
 	Refused *plan.Problem `json:"refused,omitempty"`
 	Figures *figures      `json:"figures,omitempty"`
 }
 
-// figures are the sizes of an arrangement once it is built, and by their row tags the rows of the table. Redundancy
-// is how many reflectors keep any two clients connected. Paths are to a prefix of a client, the most there are; a
-// RIB has those to all prefixes, if each client announces one. Memory is what BIRD needs on the busiest reflector.
+// figures are the numbers of a topology; the tag row names their rows in the table. Redundancy is how many reflectors keep any two
+// clients connected. Paths count those to one prefix of a client, at most; a RIB has the paths to all prefixes, if each client
+// announces one. MemoryMB is what BIRD needs on the busiest reflector.
 type figures struct {
 	Nodes                  int            `json:"nodes" row:"all nodes"`
 	Clients                int            `json:"clients" row:"clients"`
@@ -59,7 +61,7 @@ type figures struct {
 	ZonesCutting []string `json:"zonesCutting,omitempty" row:"zones that cut off"`
 }
 
-// span is what several nodes have; Mean is rounded down.
+// span is the range of a number that several nodes have; Mean is rounded down.
 type span struct {
 	Least int `json:"least"`
 	Most  int `json:"most"`
@@ -76,83 +78,75 @@ func (s *span) add(value, times int) {
 	s.Mean = s.sum / s.count
 }
 
-// answer computes what is asked.
-func (r *request) answer() (view, error) {
-	v := view{SchemaVersion: "rrpool.io/simulate/v2", Subject: r.cluster.String()}
-	if !r.compare {
-		t, err := r.simulate(r.cluster.Spec.Topology.Type)
+// figuresOf computes the figures of the topologies that are asked for.
+func (f *flags) figuresOf(c invent.Cluster) (view, error) {
+	v := view{SchemaVersion: "rrpool.io/simulate/v2", Subject: c.String()}
+	if !f.compare {
+		t, err := topologyOf(c, c.Spec.Topology.Type)
 		v.Topologies = []topologyView{t}
 		return v, err
 	}
 	for _, kind := range []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy, v1alpha1.TopologyMultiCluster} {
-		t, err := r.simulate(kind)
+		t, err := topologyOf(c, kind)
 		if err != nil {
 			t = topologyView{Type: string(kind), Refused: &plan.Problem{Reason: "DoesNotFit", Message: iostreams.Sentence(err)}}
 		}
 		v.Topologies = append(v.Topologies, t)
 	}
-	if s, err := r.cluster.Size(v1alpha1.TopologyAuto); err == nil && s.Problem == nil {
+	if s, err := c.Size(v1alpha1.TopologyAuto); err == nil && s.Problem == nil {
 		v.Auto = string(s.Kind)
 	}
 	return v, nil
 }
 
-// simulate computes one topology.
-func (r *request) simulate(kind v1alpha1.TopologyType) (topologyView, error) {
-	s, err := r.cluster.Size(kind)
+// topologyOf computes one topology of a cluster.
+func topologyOf(c invent.Cluster, kind v1alpha1.TopologyType) (topologyView, error) {
+	s, err := c.Size(kind)
 	if err != nil {
 		return topologyView{}, err
 	}
 	t := topologyView{Type: string(s.Kind), Refused: s.Problem}
 	if s.Kind != v1alpha1.TopologyAuto {
-		t.Figures = r.arrange(s).figures()
+		t.Figures = newArrangement(c, s).figures(c.Zones)
 	}
 	return t, nil
 }
 
-// arrangement is a layout, and the network that comes of it.
+// arrangement is a layout as the planner makes it, and the configuration and network that come of it.
 type arrangement struct {
 	topology.Layout
-	zones   []string
 	nodes   map[string]plan.Node
-	slots   map[string]topology.Slot // by node
 	config  *simulate.Configuration
 	network *simulate.Network
 }
 
-// arrange places the nodes as the planner does.
-func (r *request) arrange(s invent.Sized) *arrangement {
-	layout, cluster := r.cluster.Arrange(s)
-	a := &arrangement{Layout: layout, zones: r.cluster.Zones, nodes: map[string]plan.Node{}, slots: map[string]topology.Slot{}}
+func newArrangement(c invent.Cluster, s invent.Sized) *arrangement {
+	layout, cluster := c.Arrange(s)
+	a := &arrangement{Layout: layout, nodes: map[string]plan.Node{}, config: simulate.NewConfiguration(s.RoleLabel, cluster.Nodes, cluster.BGP, cluster.Peers)}
 	for _, n := range cluster.Nodes {
 		a.nodes[n.Name] = n
 	}
-	for _, slot := range a.Slots {
-		if slot.Node != "" {
-			a.slots[slot.Node] = slot
-		}
-	}
-	a.config = simulate.NewConfiguration(s.RoleLabel, cluster.Nodes, cluster.BGP, cluster.Peers)
 	a.network = a.without(func(plan.Node) bool { return false })
 	return a
 }
 
 func (a *arrangement) isClient(name string) bool { return !a.nodes[name].Pooled }
 
-// without is the network while these nodes are down.
+// without gives the network while these nodes are down.
 func (a *arrangement) without(down func(plan.Node) bool) *simulate.Network {
 	return a.config.Network(func(name string) bool { return !down(a.nodes[name]) })
 }
 
-func (a *arrangement) figures() *figures {
-	f := &figures{
-		Nodes: len(a.nodes), Reflectors: len(a.slots), Redundancy: a.Depth, BGPPeers: len(a.Peers), Labelled: len(a.Racks),
-		FullMesh: len(a.nodes) * (len(a.nodes) - 1) / 2,
-	}
-	ids := map[string]bool{}
-	for _, slot := range a.slots {
-		ids[slot.ClusterID] = true
-		if slot.Spine {
+func (a *arrangement) figures(zones []string) *figures {
+	f := &figures{Nodes: len(a.nodes), Redundancy: a.Depth, BGPPeers: len(a.Peers), Labelled: len(a.Racks), FullMesh: len(a.nodes) * (len(a.nodes) - 1) / 2}
+	ids := sets.New[string]()
+	for _, n := range a.nodes {
+		if n.ClusterID == "" {
+			continue
+		}
+		ids.Insert(n.ClusterID)
+		f.Reflectors++
+		if isSpine(n) {
 			f.Spines++
 		}
 	}
@@ -163,6 +157,19 @@ func (a *arrangement) figures() *figures {
 		}
 	}
 	f.Groups = f.ClientsPerGroup.count
+	a.countSessions(f)
+	f.MemoryMB = memory(f)
+	for _, zone := range zones {
+		if len(a.without(func(n plan.Node) bool { return n.Zone == zone }).Unreached(a.isClient)) > 0 {
+			f.ZonesCutting = append(f.ZonesCutting, zone)
+		}
+	}
+	f.SurvivesAny = max(a.network.Depth(min(a.Depth+1, f.Reflectors), a.isClient)-1, 0)
+	return f
+}
+
+// countSessions adds the clients, sessions and paths, by the classes of nodes that have the same.
+func (a *arrangement) countSessions(f *figures) {
 	reflectors := a.without(func(n plan.Node) bool { return n.ClusterID == "" })
 	for _, c := range a.network.Classes() {
 		name, size := c.Nodes[0], len(c.Nodes)
@@ -178,32 +185,23 @@ func (a *arrangement) figures() *figures {
 			joined := reflectors.Sessions(name)
 			f.SessionsPerReflector.add(sessions, size)
 			f.ReflectorsPerReflector.add(joined, size)
-			if !a.slots[name].Spine {
+			if !isSpine(a.nodes[name]) {
 				f.ClientsPerReflector.add(sessions-joined, size)
 			}
 			f.PathsOnReflector, f.ReflectorRIB = f.PathsOnReflector.Max(paths), f.ReflectorRIB.Max(rib)
 		}
 	}
 	f.Sessions /= 2
-	f.MemoryMB = memory(f)
-	for _, zone := range a.zones {
-		if len(a.without(func(n plan.Node) bool { return n.Zone == zone }).Unreached(a.isClient)) > 0 {
-			f.ZonesCutting = append(f.ZonesCutting, zone)
-		}
-	}
-	f.SurvivesAny = max(a.network.Depth(min(a.Depth+1, f.Reflectors), a.isClient)-1, 0)
-	return f
 }
 
-// memory estimates what BIRD needs on the busiest reflector, in MB, as measured with 500 to
-// 5,000 clients that all connect at the same moment (docs/capacity.md): by itself, for
-// each session, and for each route that it sends. With fewer sessions it needs less.
+// memory estimates what BIRD needs on the busiest reflector, in MB, from measurements with 500 to 5,000 clients that all connect at
+// the same moment (docs/capacity.md). With fewer sessions it needs less.
 func memory(f *figures) simulate.Count {
 	const alone, perSession, perRoute = 7, 0.089, 8.8e-6
 	if f.SessionsPerClient.Least == 0 {
 		return simulate.Count{}
 	}
-	routes := float64(f.ClientRIB.Paths) / float64(f.SessionsPerClient.Least) // that a session sends to a client
+	routes := float64(f.ClientRIB.Paths) / float64(f.SessionsPerClient.Least) // sent to a client on one session
 	megabytes := alone + float64(f.SessionsPerReflector.Most)*(perSession+routes*perRoute)
 	return simulate.Count{Paths: uint64(megabytes), More: f.ClientRIB.More}
 }

@@ -1,11 +1,10 @@
-package simulate
+package topology
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,10 +16,10 @@ import (
 	"github.com/rrpool/rrpool/test/cli"
 )
 
-// ask gives the answer as data.
-func ask(t *testing.T, args ...string) view {
+// figuresFor gives the figures for these flags.
+func figuresFor(t *testing.T, args ...string) view {
 	t.Helper()
-	got := cli.Ask(t, New, append([]string{"simulate", "-o", "json"}, args...)...)
+	got := ask(t, append([]string{"topology", "-o", "json"}, args...)...)
 	var v view
 	require.NoError(t, json.Unmarshal([]byte(got.Out), &v), got.Err)
 	return v
@@ -29,14 +28,14 @@ func ask(t *testing.T, args ...string) view {
 // The rows of the proposal: reproduced where they are right.
 func TestTheRowsOfTheProposal(t *testing.T) {
 	t.Run("Single, 500 nodes, 3 reflectors", func(t *testing.T) {
-		one := ask(t, "--nodes", "497", "--reflectors", "3", "--topology", "single").Topologies[0]
+		one := figuresFor(t, "--nodes", "497", "--reflectors", "3", "--topology", "single").Topologies[0]
 		require.Nil(t, one.Refused)
 		require.Equal(t, span{Least: 497, Most: 497, Mean: 497}, one.Figures.ClientsPerReflector)
 		require.Equal(t, 499, one.Figures.SessionsPerReflector.Most)
 		require.Equal(t, 3, one.Figures.SessionsPerClient.Most)
 	})
 	t.Run("Quorum, 2000 nodes, 13 reflectors: what it takes", func(t *testing.T) {
-		one := ask(t, "--nodes", "1987", "--reflectors", "13", "--topology", "quorum").Topologies[0]
+		one := figuresFor(t, "--nodes", "1987", "--reflectors", "13", "--topology", "quorum").Topologies[0]
 		require.Nil(t, one.Refused)
 		require.Equal(t, 8, one.Figures.SessionsPerClient.Most, "more than (13 + 2)/2")
 		require.GreaterOrEqual(t, one.Figures.SurvivesAny, 2)
@@ -54,7 +53,7 @@ func TestFiguresThatWereMeasured(t *testing.T) {
 		"2 racks, 2 spines": {[]string{"--nodes", "8", "--racks", "2", "--reflectors", "8", "--topology", "hierarchy"}, 18, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one := ask(t, tc.args...).Topologies[0]
+			one := figuresFor(t, tc.args...).Topologies[0]
 			require.Equal(t, tc.client, one.Figures.PathsOnClient.Paths)
 			require.Equal(t, tc.reflector, one.Figures.PathsOnReflector.Paths)
 		})
@@ -63,10 +62,10 @@ func TestFiguresThatWereMeasured(t *testing.T) {
 
 // --nodes are those that run workloads: a pool comes on top, and existing nodes are among them.
 func TestNodes(t *testing.T) {
-	dedicated := ask(t, "--nodes", "500", "--topology", "single").Topologies[0].Figures
+	dedicated := figuresFor(t, "--nodes", "500", "--topology", "single").Topologies[0].Figures
 	require.Equal(t, []int{500, 8, 508}, []int{dedicated.Clients, dedicated.Reflectors, dedicated.Nodes})
 	file := cli.PoolFile(t, "{provider: {type: ExistingNodes}}")
-	existing := ask(t, "--nodes", "500", "-f", file).Topologies[0].Figures
+	existing := figuresFor(t, "--nodes", "500", "-f", file).Topologies[0].Figures
 	require.Equal(t, []int{492, 8, 500}, []int{existing.Clients, existing.Reflectors, existing.Nodes})
 }
 
@@ -121,12 +120,11 @@ func scenes(t *testing.T) map[string]scene {
 
 // Each scene as a table; on a narrow terminal all have narrow lines.
 func TestTables(t *testing.T) {
-	kept := []string{"hierarchy", "too-many-paths"}
 	narrow := iostreams.Streams{Terminal: true, Width: 60, Getenv: cli.Environment("NO_COLOR", "1")}
 	for name, tc := range scenes(t) {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"simulate"}, tc.args...)
-			got := cli.Ask(t, New, args...)
+			args := append([]string{"topology", "-o", "table"}, tc.args...)
+			got := ask(t, args...)
 			require.Equal(t, tc.code, got.Code, got.Err)
 			if tc.code == 0 {
 				require.Empty(t, got.Err, "nothing but the answer")
@@ -137,37 +135,28 @@ func TestTables(t *testing.T) {
 			if name == "file" {
 				require.Contains(t, got.Out, "300 nodes with workloads in 3 zones\n\n                      Quorum")
 			}
-			if slices.Contains(kept, name) {
+			if name == "hierarchy" {
 				cli.Golden(t, name+".golden", got.Out)
 			}
 			small := cli.AskIn(t, narrow, New, args...)
 			cli.RequireWidth(t, small.Out, 60)
 		})
 	}
-	cli.Golden(t, "hierarchy.json.golden", cli.Ask(t, New, append([]string{"simulate", "-o", "json"}, scenes(t)["hierarchy"].args...)...).Out)
+	cli.Golden(t, "hierarchy.json.golden", ask(t, append([]string{"topology", "-o", "json"}, scenes(t)["hierarchy"].args...)...).Out)
 }
 
-// Bad input gets one sentence that names the flag, the value and the remedy.
-func TestBadInput(t *testing.T) {
-	existing := cli.PoolFile(t, "{provider: {type: ExistingNodes}}")
-	cli.RequireBad(t, New, "simulate", map[string]cli.Bad{
-		"no size":                           {nil, []string{"--nodes: missing", "such as --nodes 2000 --zones 3"}},
-		"too many nodes":                    {[]string{"--nodes", "50001"}, []string{"--nodes", `"50001"`, "from 1 to 50000"}},
-		"more zones than nodes":             {[]string{"--nodes", "3", "--zones", "4"}, []string{"--zones: 4 zones for --nodes 3", "at most as many"}},
-		"more racks than nodes":             {[]string{"--nodes", "3", "--racks", "4"}, []string{"--racks: 4 racks for --nodes 3", "at most as many"}},
-		"fewer racks than zones":            {[]string{"--nodes", "90", "--zones", "3", "--racks", "2"}, []string{"--racks", "2 racks in 3 zones", "give at least 3"}},
-		"reflectors that zones cannot have": {[]string{"--nodes", "90", "--zones", "3", "--reflectors", "13"}, []string{"--reflectors", "13 reflectors", "3 zones", "use 12 or 15"}},
-		"fewer reflectors than zones":       {[]string{"--nodes", "90", "--zones", "3", "--reflectors", "2"}, []string{"--reflectors", "use 3, or other --zones"}},
-		"too many zones to size for":        {[]string{"--nodes", "90", "--zones", "30"}, []string{"spec.sizing.max: 25", "30 zones", "or give --reflectors"}},
-		"an unknown topology":               {[]string{"--nodes", "90", "--topology", "ring"}, []string{"--topology", `"ring"`, "Auto, Single, Quorum, Hierarchy, MultiCluster"}},
-		"one of all":                        {[]string{"--nodes", "90", "--compare", "--topology", "quorum"}, []string{"[compare topology] were all set"}},
-		"a quorum on existing nodes":        {[]string{"--nodes", "90", "--topology", "quorum", "-f", existing}, []string{"spec.topology.type: Quorum", "ExistingNodes", "use Single"}},
-		"no client on existing nodes":       {[]string{"--nodes", "3", "-f", existing}, []string{"--nodes: 3 nodes would be 3 reflectors and no client", "give more"}},
-	})
+// The former name of the command does the same, says the new one, and is in no help.
+func TestSimulate(t *testing.T) {
+	flags := []string{"--nodes", "120", "--zones", "3", "--compare"}
+	got := cli.Ask(t, NewSimulate, append([]string{"simulate"}, flags...)...)
+	require.Equal(t, "‼ rrpool simulate is deprecated: use rrpool topology -o table\n", got.Err)
+	require.Equal(t, ask(t, append([]string{"topology", "-o", "table"}, flags...)...).Out, got.Out)
+	require.Contains(t, cli.Ask(t, NewSimulate, "simulate", "--nodes", "9", "-o", "yaml").Out, "schemaVersion: rrpool.io/simulate/v2")
+	require.NotContains(t, cli.Ask(t, NewSimulate, "--help").Out, "simulate")
 }
 
 func TestTheExamplesOfTheDocs(t *testing.T) {
-	for _, page := range []string{"simulate", "topologies"} {
+	for _, page := range []string{"topology", "topologies"} {
 		cli.RequireExamples(t, page, func(args ...string) cli.Answer { return cli.Ask(t, New, args...) })
 	}
 }
@@ -177,7 +166,7 @@ func TestTheTableOfSizes(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| nodes | Single | Quorum | Hierarchy | MultiCluster | Auto takes |\n|---|---|---|---|---|---|\n")
 	for _, size := range []int{100, 500, 1000, 2000, 3000, 5000} {
-		v := ask(t, "--nodes", strconv.Itoa(size), "--zones", "3", "--compare")
+		v := figuresFor(t, "--nodes", strconv.Itoa(size), "--zones", "3", "--compare")
 		fmt.Fprintf(&want, "| %d |", size)
 		for _, one := range v.Topologies {
 			if one.Refused != nil {
