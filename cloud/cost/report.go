@@ -15,8 +15,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Worker is one machine that is paid for.
-type Worker struct {
+// Machine is one machine that is paid for.
+type Machine struct {
 	Zone   string `json:"zone"`
 	Region string `json:"region"`
 	Flavor string `json:"flavor"`
@@ -28,16 +28,16 @@ type Worker struct {
 type Input struct {
 	// Pool are the workers that reflect routes. Existing says that they are nodes which the
 	// cluster has anyway: they cost nothing extra.
-	Pool     []Worker
+	Pool     []Machine
 	Existing bool
 	// Rest are the other workers of the cluster; nil when they are not known.
-	Rest []Worker
+	Rest []Machine
 	// Prices are looked up for all workers. PoolPrice, if there, comes first for those of the pool.
 	Prices    Book
 	PoolPrice *Entry
 	// Sizes of the pool to compare, at the price of Model.
 	Sizes []int
-	Model Worker
+	Model Machine
 }
 
 // Report is what the pool costs, as `rrpool cost` shows it.
@@ -59,7 +59,7 @@ type Report struct {
 
 // Line is the cost of the workers of one zone, region and flavor.
 type Line struct {
-	Worker
+	Machine
 	Sum
 }
 
@@ -90,7 +90,7 @@ const (
 // Compute makes the report.
 func Compute(in Input) Report {
 	out := Report{Lines: []Line{}, Prices: []Entry{}}
-	poolPrice := func(w Worker) *Entry { return cmp.Or(in.PoolPrice, in.Prices.Find(w.Flavor, w.Region)) }
+	poolPrice := func(w Machine) *Entry { return cmp.Or(in.PoolPrice, in.Prices.Find(w.Flavor, w.Region)) }
 	pool := total{hourly: new(big.Rat)}
 	workers, counts := counted(in.Pool)
 	for _, worker := range workers {
@@ -136,7 +136,7 @@ func (r *Report) bill(in Input, pool total) {
 }
 
 // total is what workers cost at a price, nil for an unknown one. The report names it.
-func (r *Report) total(worker Worker, count int, price *Entry) total {
+func (r *Report) total(worker Machine, count int, price *Entry) total {
 	if price == nil {
 		r.Unpriced = append(r.Unpriced, worker.String())
 		return total{hourly: new(big.Rat), unpriced: count}
@@ -153,7 +153,7 @@ func (r *Report) total(worker Worker, count int, price *Entry) total {
 }
 
 // String names the flavor, and the region where it is known.
-func (w Worker) String() string {
+func (w Machine) String() string {
 	what := cmp.Or(w.Flavor, "nodes without a label node.kubernetes.io/instance-type")
 	switch {
 	case w.Region != "":
@@ -165,12 +165,12 @@ func (w Worker) String() string {
 }
 
 // counted are the different workers, sorted, and how many there are of each.
-func counted(workers []Worker) (sorted []Worker, count map[Worker]int) {
-	count = map[Worker]int{}
+func counted(workers []Machine) (sorted []Machine, count map[Machine]int) {
+	count = map[Machine]int{}
 	for _, w := range workers {
 		count[w]++
 	}
-	return slices.SortedFunc(maps.Keys(count), func(a, b Worker) int {
+	return slices.SortedFunc(maps.Keys(count), func(a, b Machine) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Flavor, b.Flavor), plan.TrueFirst(b.OpenShift, a.OpenShift))
 	}), count
 }
@@ -213,7 +213,7 @@ const (
 // manager reports it and the command line says it where none has; nil without workers.
 // It depends on the workers and nothing else, their order and the time neither. Amounts
 // are there when they are exact; if not, Source says what is known and what is lacking.
-func (b Book) Status(pool []Worker) *v1alpha1.CostStatus {
+func (b Book) Status(pool []Machine) *v1alpha1.CostStatus {
 	if len(pool) == 0 {
 		return nil
 	}
@@ -243,11 +243,11 @@ func (b Book) Status(pool []Worker) *v1alpha1.CostStatus {
 	return out
 }
 
-// WorkerOf is the worker behind a node with these labels. IBM's own come first: the others
+// MachineOf is the worker behind a node with these labels. IBM's own come first: the others
 // can be changed by anyone who may change nodes.
-func WorkerOf(labels map[string]string, zoneLabel string) Worker {
+func MachineOf(labels map[string]string, zoneLabel string) Machine {
 	flavor := cmp.Or(labels["ibm-cloud.kubernetes.io/machine-type"], labels[corev1.LabelInstanceTypeStable])
-	return Worker{
+	return Machine{
 		Zone:      cmp.Or(labels[zoneLabel], labels[corev1.LabelTopologyZone]),
 		Region:    cmp.Or(labels["ibm-cloud.kubernetes.io/region"], labels[corev1.LabelTopologyRegion]),
 		Flavor:    strings.TrimSuffix(flavor, ".encrypted"), // what IKS adds for encrypted disks, at the same price

@@ -15,10 +15,10 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-func workers(number int, zone, flavor string) []cost.Worker {
-	out := make([]cost.Worker, 0, number)
+func workers(number int, zone, flavor string) []cost.Machine {
+	out := make([]cost.Machine, 0, number)
 	for range number {
-		out = append(out, cost.Worker{Zone: zone, Region: "eu-de", Flavor: flavor})
+		out = append(out, cost.Machine{Zone: zone, Region: "eu-de", Flavor: flavor})
 	}
 	return out
 }
@@ -28,7 +28,7 @@ const small, large, odd = "bx2.2x8", "bx2.4x16", "odd.1x1"
 
 func TestHowCertainTheTotalsAre(t *testing.T) {
 	for name, tc := range map[string]struct {
-		pool, rest   []cost.Worker
+		pool, rest   []cost.Machine
 		pooled, bill cost.Certainty
 		share        string
 	}{
@@ -41,8 +41,8 @@ func TestHowCertainTheTotalsAre(t *testing.T) {
 		"the pool leaves something out":                {workers(3, "a", large), workers(7, "a", small), cost.AtLeast, cost.AtLeast, ""},
 		"both leave something out":                     {workers(1, "a", large), workers(1, "a", large), cost.AtLeast, cost.AtLeast, ""},
 		"an empty pool costs nothing":                  {nil, workers(1, "a", small), cost.Exact, cost.Exact, "0"},
-		"there is no share of nothing":                 {nil, []cost.Worker{}, cost.Exact, cost.Exact, ""},
-		"the pool is all there is":                     {workers(1, "a", small), []cost.Worker{}, cost.Exact, cost.Exact, "100"},
+		"there is no share of nothing":                 {nil, []cost.Machine{}, cost.Exact, cost.Exact, ""},
+		"the pool is all there is":                     {workers(1, "a", small), []cost.Machine{}, cost.Exact, cost.Exact, "100"},
 		"a node without a flavor label has no price":   {workers(1, "a", small), workers(1, "a", ""), cost.Exact, cost.AtLeast, ""},
 		"an empty pool beside workers without a price": {nil, workers(1, "a", odd), cost.Exact, cost.Unknown, ""},
 	} {
@@ -57,8 +57,8 @@ func TestHowCertainTheTotalsAre(t *testing.T) {
 
 // TestABuiltInPriceIsNotThatOfOpenShift, which bills a licence as well: by the node's operating system, or OpenShift's own label.
 func TestABuiltInPriceIsNotThatOfOpenShift(t *testing.T) {
-	node := func(key, value string) cost.Worker {
-		return cost.WorkerOf(map[string]string{"ibm-cloud.kubernetes.io/machine-type": small, "ibm-cloud.kubernetes.io/region": "eu-de", key: value}, "")
+	node := func(key, value string) cost.Machine {
+		return cost.MachineOf(map[string]string{"ibm-cloud.kubernetes.io/machine-type": small, "ibm-cloud.kubernetes.io/region": "eu-de", key: value}, "")
 	}
 	for _, system := range []string{"REDHAT_7_64", "REDHAT_8_64", "RHEL_9_64", "RHCOS", "rhcos"} {
 		require.True(t, node("ibm-cloud.kubernetes.io/os", system).OpenShift, system)
@@ -68,15 +68,15 @@ func TestABuiltInPriceIsNotThatOfOpenShift(t *testing.T) {
 		require.False(t, node("ibm-cloud.kubernetes.io/os", system).OpenShift, system)
 	}
 	shift, plain := node("ibm-cloud.kubernetes.io/os", "RHCOS"), node("", "")
-	r := cost.Compute(cost.Input{Pool: []cost.Worker{shift, plain}, Prices: cost.Builtin(), Sizes: []int{3}, Model: shift})
+	r := cost.Compute(cost.Input{Pool: []cost.Machine{shift, plain}, Prices: cost.Builtin(), Sizes: []int{3}, Model: shift})
 	require.Equal(t, []cost.Certainty{cost.Exact, cost.AtLeast, cost.AtLeast, cost.AtLeast}, []cost.Certainty{r.Lines[0].Certainty, r.Lines[1].Certainty, r.Pool.Certainty, r.Sizes[0].Certainty})
-	status := cost.Builtin().Status([]cost.Worker{shift})
+	status := cost.Builtin().Status([]cost.Machine{shift})
 	require.Empty(t, status.Monthly)
 	require.Contains(t, status.Source, "at least 112.00 USD/month")
 	require.Contains(t, status.Source, "the price of bx2.2x8 in eu-de leaves out the OpenShift licence")
-	require.NotContains(t, cost.Builtin().Status([]cost.Worker{plain}).Source, "OpenShift")
+	require.NotContains(t, cost.Builtin().Status([]cost.Machine{plain}).Source, "OpenShift")
 
-	own := cost.Compute(cost.Input{Pool: []cost.Worker{shift}, Prices: append(parse(t, page), cost.Builtin()...)})
+	own := cost.Compute(cost.Input{Pool: []cost.Machine{shift}, Prices: append(parse(t, page), cost.Builtin()...)})
 	require.Equal(t, cost.Exact, own.Pool.Certainty, "who gives a price knows what it is for")
 }
 
@@ -96,7 +96,7 @@ func TestAPriceForThePoolIsNotOneForTheRest(t *testing.T) {
 	own.Price = "0.11"
 	r := cost.Compute(cost.Input{
 		Pool: workers(1, "a", odd), Rest: workers(1, "a", odd), PoolPrice: &own,
-		Sizes: []int{3, 6, 9}, Model: cost.Worker{Flavor: odd},
+		Sizes: []int{3, 6, 9}, Model: cost.Machine{Flavor: odd},
 	})
 	require.Equal(t, cost.Exact, r.Pool.Certainty)
 	require.Equal(t, cost.AtLeast, r.ClusterBill.Certainty)
@@ -113,7 +113,7 @@ func TestLinesAreSortedAndPricesNamedOnce(t *testing.T) {
 	in := cost.Input{Pool: pool, Rest: workers(4, "c", small), Prices: parse(t, page)}
 	r := cost.Compute(in)
 	require.Len(t, r.Lines, 3)
-	require.Equal(t, cost.Worker{Zone: "a", Region: "eu-de", Flavor: small}, r.Lines[0].Worker)
+	require.Equal(t, cost.Machine{Zone: "a", Region: "eu-de", Flavor: small}, r.Lines[0].Machine)
 	require.Equal(t, 2, r.Lines[1].Workers)
 	require.Equal(t, "b", r.Lines[2].Zone)
 	require.Len(t, r.Prices, 2)
@@ -123,8 +123,8 @@ func TestLinesAreSortedAndPricesNamedOnce(t *testing.T) {
 // unknown price never makes anything cheaper.
 func TestReportsAddUp(t *testing.T) {
 	book := parse(t, page)
-	worker := rapid.Custom(func(t *rapid.T) cost.Worker {
-		return cost.Worker{
+	worker := rapid.Custom(func(t *rapid.T) cost.Machine {
+		return cost.Machine{
 			Zone:   rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "zone"),
 			Region: rapid.SampledFrom([]string{"eu-de", "eu-gb", ""}).Draw(t, "region"),
 			Flavor: rapid.SampledFrom([]string{small, large, odd, ""}).Draw(t, "flavor"),
@@ -154,7 +154,7 @@ func TestReportsAddUp(t *testing.T) {
 		in.Pool = rapid.Permutation(in.Pool).Draw(t, "order")
 		require.Equal(t, r.Lines, cost.Compute(in).Lines, "the order of nodes does not matter")
 
-		in.Pool = append(in.Pool, cost.Worker{Flavor: odd})
+		in.Pool = append(in.Pool, cost.Machine{Flavor: odd})
 		more := cost.Compute(in)
 		require.Zero(t, hourly(more.Pool).Cmp(sum))
 		require.NotEqual(t, cost.Exact, more.Pool.Certainty)
@@ -166,7 +166,7 @@ func TestStatus(t *testing.T) {
 	lost := workers(2, "a", small)
 	lost[1].Region = ""
 	for name, tc := range map[string]struct {
-		pool []cost.Worker
+		pool []cost.Machine
 		want *v1alpha1.CostStatus
 	}{
 		"no worker": {nil, nil},
@@ -188,7 +188,7 @@ func TestStatus(t *testing.T) {
 		"a node without a region, which has the price for any": {lost, &v1alpha1.CostStatus{
 			Currency: "USD", Hourly: "0.35", Monthly: "252.00", Source: "the built-in prices of 2026-02-19; rrpool cost has the details",
 		}},
-		"a node without a region, and no price for any": {[]cost.Worker{{Flavor: large}}, &v1alpha1.CostStatus{
+		"a node without a region, and no price for any": {[]cost.Machine{{Flavor: large}}, &v1alpha1.CostStatus{
 			Source: "no price is known of bx2.4x16 in an unknown region; rrpool cost says how to give one",
 		}},
 		"many unknown flavors": {slices.Concat(workers(1, "a", "a"), workers(1, "a", "b"), workers(1, "a", "c"), workers(1, "a", "d")), &v1alpha1.CostStatus{
@@ -202,7 +202,7 @@ func TestStatus(t *testing.T) {
 func TestEachDayOfAPriceIsNamedOnce(t *testing.T) {
 	book := parse(t, strings.Replace(strings.Replace(page, ", excludes: disk", "", 1), `"2026-02-19", source: https://example.com/a`, `"2022-01-31", source: https://example.com/a`, 1))
 	pool := slices.Concat(workers(1, "a", large), workers(1, "a", small))
-	pool = append(pool, cost.Worker{Region: "eu-gb", Flavor: small})
+	pool = append(pool, cost.Machine{Region: "eu-gb", Flavor: small})
 	require.Equal(t, "the built-in prices of 2022-01-31, 2026-02-19; rrpool cost has the details", book.Status(pool).Source)
 }
 
@@ -211,7 +211,7 @@ func TestStatusIsByTheBuiltInBook(t *testing.T) {
 	book := cost.Builtin()
 	require.Nil(t, book.Status(nil))
 	for _, e := range book {
-		pool := []cost.Worker{{Zone: "a", Region: e.Region, Flavor: e.Flavor}, {Zone: "b", Region: e.Region, Flavor: e.Flavor}}
+		pool := []cost.Machine{{Zone: "a", Region: e.Region, Flavor: e.Flavor}, {Zone: "b", Region: e.Region, Flavor: e.Flavor}}
 		said := book.Status(pool)
 		if e.Excludes != "" {
 			require.Empty(t, said.Monthly, e.Flavor)
@@ -225,14 +225,14 @@ func TestStatusIsByTheBuiltInBook(t *testing.T) {
 
 // What nodes are paid for as.
 func TestWhatNodesSay(t *testing.T) {
-	require.Equal(t, cost.Worker{}, cost.WorkerOf(nil, ""))
+	require.Equal(t, cost.Machine{}, cost.MachineOf(nil, ""))
 	labels := map[string]string{
 		"ibm-cloud.kubernetes.io/machine-type": "bx2.2x8.encrypted", corev1.LabelInstanceTypeStable: "else",
 		"ibm-cloud.kubernetes.io/region": "eu-de", corev1.LabelTopologyRegion: "else", corev1.LabelTopologyZone: "eu-de-1", "room": "7",
 	}
-	require.Equal(t, cost.Worker{Zone: "eu-de-1", Region: "eu-de", Flavor: "bx2.2x8"}, cost.WorkerOf(labels, "rooms"))
-	require.Equal(t, "7", cost.WorkerOf(labels, "room").Zone)
+	require.Equal(t, cost.Machine{Zone: "eu-de-1", Region: "eu-de", Flavor: "bx2.2x8"}, cost.MachineOf(labels, "rooms"))
+	require.Equal(t, "7", cost.MachineOf(labels, "room").Zone)
 	delete(labels, "ibm-cloud.kubernetes.io/machine-type")
 	delete(labels, "ibm-cloud.kubernetes.io/region")
-	require.Equal(t, cost.Worker{Zone: "eu-de-1", Region: "else", Flavor: "else"}, cost.WorkerOf(labels, "rooms"))
+	require.Equal(t, cost.Machine{Zone: "eu-de-1", Region: "else", Flavor: "else"}, cost.MachineOf(labels, "rooms"))
 }

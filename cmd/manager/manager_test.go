@@ -102,9 +102,9 @@ func TestMigrationThereAndBack(t *testing.T) {
 	require.Equal(t, metav1.ConditionTrue, object.Status.Conditions[0].Status, "%+v", object.Status.Conditions)
 	require.Len(t, object.Status.Reflectors, 3)
 	// What the cloud has in the pool is what is reported to cost, and has a price.
-	var pool []cost.Worker
+	var pool []cost.Machine
 	for _, w := range cloud.Workers(testClusterID, object.Spec.Provider.IKS.PoolName) {
-		pool = append(pool, cost.Worker{Flavor: w.Flavor, Region: testRegion})
+		pool = append(pool, cost.Machine{Flavor: w.Flavor, Region: testRegion})
 	}
 	require.Len(t, pool, 3)
 	require.Equal(t, cost.Builtin().Status(pool), object.Status.Cost)

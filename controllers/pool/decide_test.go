@@ -411,7 +411,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 		"another's providerID": {func(n *plan.Node) { n.ProviderID = "ibm://acc///c1/w1" }, rollout.Steady, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pool := &rollout.Pool{Exists: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"}}
+			pool := &rollout.ObservedPool{Exists: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"}}
 			members := map[string]string{}
 			var all []plan.Node
 			for i := range 12 {
@@ -424,7 +424,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 				if i < 3 {
 					n.HasRoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, long
 					n.Labels[v1alpha1.PoolLabel], members[worker] = "route-reflectors", z
-					pool.Workers = append(pool.Workers, rollout.Worker{ID: worker, Node: n.Name, Zone: z})
+					pool.Workers = append(pool.Workers, rollout.ObservedWorker{ID: worker, Node: n.Name, Zone: z})
 				}
 				all = append(all, n)
 			}
@@ -465,12 +465,12 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 }
 
 func TestTheStatesOfWorkersAreThoseOfTheCloud(t *testing.T) {
-	for state, want := range map[cloud.WorkerState]rollout.Worker{
+	for state, want := range map[cloud.WorkerState]rollout.ObservedWorker{
 		cloud.WorkerDeployed: {}, cloud.WorkerUnhealthy: {}, cloud.WorkerFailed: {Failed: true},
 		cloud.WorkerDeleting: {Deleting: true}, cloud.WorkerProvisioning: {Pending: true},
 	} {
 		out := poolOf(&cloud.Pool{Workers: []cloud.Worker{{State: state}}}, nil, cloud.Taint{}, false)
-		require.Equal(t, []rollout.Worker{want}, out.Workers, state)
+		require.Equal(t, []rollout.ObservedWorker{want}, out.Workers, state)
 	}
 }
 

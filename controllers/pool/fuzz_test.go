@@ -126,7 +126,7 @@ var supplied = &cloud.Pool{Exists: true, Owned: true, Workers: []cloud.Worker{
 	{ID: "w1", NodeName: "one", Zone: "z1", State: cloud.WorkerDeployed}, {ID: "w2", NodeName: "two", Zone: "z2", State: cloud.WorkerDeployed},
 }}
 
-func workersOf(pool *rollout.Pool) []rollout.Worker { return pool.Workers }
+func workersOf(pool *rollout.ObservedPool) []rollout.ObservedWorker { return pool.Workers }
 
 // Whatever the cloud or a node says, what gets into conditions, events and the status is
 // one line that the API takes, and is made in no time.

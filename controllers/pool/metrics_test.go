@@ -229,7 +229,7 @@ func (e *environment) hired(poolName, flavor string) {
 // expectCost holds the status and the metric to the cost of so many small workers.
 func (e *environment) expectCost(workers int) {
 	e.Helper()
-	want := cost.Builtin().Status(slices.Repeat([]cost.Worker{{Region: "eu-de", Flavor: small}}, workers))
+	want := cost.Builtin().Status(slices.Repeat([]cost.Machine{{Region: "eu-de", Flavor: small}}, workers))
 	require.Equal(e, want, e.object().Status.Cost)
 	have := exported(e, e.metrics)
 	if want == nil {

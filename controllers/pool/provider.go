@@ -353,7 +353,7 @@ func splitProviderID(providerID string) (cluster, worker string) {
 // poolOf is the pool as far as steps depend on it; nil when it is unknown. A worker's node is the one that
 // Kubernetes says it is: a node name can come back with another worker behind it. With rolling, outdated workers are to
 // be replaced.
-func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool) *rollout.Pool {
+func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool) *rollout.ObservedPool {
 	if pool == nil {
 		return nil
 	}
@@ -365,7 +365,7 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 			behind[node.Name] = node.WorkerID
 		}
 	}
-	out := &rollout.Pool{
+	out := &rollout.ObservedPool{
 		Exists:      pool.Exists,
 		SizePerZone: pool.SizePerZone,
 		Zones:       pool.Zones,
@@ -377,7 +377,7 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 		if !known && behind[worker.NodeName] == "" {
 			node = worker.NodeName
 		}
-		out.Workers = append(out.Workers, rollout.Worker{
+		out.Workers = append(out.Workers, rollout.ObservedWorker{
 			ID: worker.ID, Node: node, Zone: worker.Zone,
 			Failed:   worker.State == cloud.WorkerFailed,
 			Deleting: worker.State == cloud.WorkerDeleting, LeavingSince: worker.LeavingSince, DeleteFailed: worker.DeleteFailed,

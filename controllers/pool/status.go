@@ -163,10 +163,10 @@ func costOf(s *Scope) *v1alpha1.CostStatus {
 	if s.inPlace() {
 		return nil
 	}
-	var workers []cost.Worker
+	var workers []cost.Machine
 	for _, node := range s.Cluster.Nodes {
 		if node.Labels[v1alpha1.PoolLabel] == s.object.Spec.Provider.IKS.PoolName {
-			workers = append(workers, cost.WorkerOf(node.Labels, "")) // prices do not depend on the zone within a region
+			workers = append(workers, cost.MachineOf(node.Labels, "")) // prices do not depend on the zone within a region
 		}
 	}
 	return cost.Builtin().Status(workers)

@@ -249,17 +249,17 @@ func (m *model) joinPool(c *cluster, want plan.PoolTarget) {
 }
 
 // pool is what the provider shows.
-func (m *model) pool(c *cluster) *rollout.Pool {
+func (m *model) pool(c *cluster) *rollout.ObservedPool {
 	if !m.Dedicated {
-		return &rollout.Pool{}
+		return &rollout.ObservedPool{}
 	}
-	p := &rollout.Pool{Exists: c.PerZone > 0, SizePerZone: c.PerZone}
+	p := &rollout.ObservedPool{Exists: c.PerZone > 0, SizePerZone: c.PerZone}
 	if p.Exists {
 		p.Zones = m.Zones
 	}
 	for i := m.Clients; i < len(m.names); i++ {
 		if name := m.names[i]; c.worker(name) {
-			p.Workers = append(p.Workers, rollout.Worker{ID: name, Node: name, Zone: m.zone(i), Message: "deploying"})
+			p.Workers = append(p.Workers, rollout.ObservedWorker{ID: name, Node: name, Zone: m.zone(i), Message: "deploying"})
 		}
 	}
 	return p

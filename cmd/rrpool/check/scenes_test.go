@@ -111,7 +111,7 @@ func decide(t *testing.T, f *facts) {
 			s.Desired.Pool.Zones = append(s.Desired.Pool.Zones, zone)
 		}
 	}
-	observed := rollout.Observed{Cluster: s.Cluster, Pool: &rollout.Pool{}}
+	observed := rollout.Observed{Cluster: s.Cluster, Pool: &rollout.ObservedPool{}}
 	s.Step = rollout.Next(observed, s.Desired, f.now)
 }
 

@@ -117,12 +117,12 @@ type facts struct {
 
 func factsOf(name string, object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) facts {
 	f := facts{cluster: name, object: cmp.Or(object, crd.Default()), stored: object != nil}
-	f.Rest = []cost.Worker{}
+	f.Rest = []cost.Machine{}
 	f.Pool, f.Existing = PoolOf(f.object, nodes)
 	spec := f.object.Spec
 	for _, node := range nodes {
 		if !inPool(node, f.Existing, spec.Provider.IKS.PoolName) {
-			f.Rest = append(f.Rest, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
+			f.Rest = append(f.Rest, cost.MachineOf(node.Labels, spec.Topology.ZoneLabel))
 		}
 	}
 	zones := sets.New(spec.Provider.IKS.Zones...)
@@ -140,7 +140,7 @@ func factsOf(name string, object *v1alpha1.RouteReflectorPool, nodes []corev1.No
 }
 
 // PoolOf gives the workers of the pool. existing: they are existing nodes, which cost nothing extra.
-func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers []cost.Worker, existing bool) {
+func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers []cost.Machine, existing bool) {
 	spec := object.Spec
 	switch {
 	case object.Status.Provider != "":
@@ -152,7 +152,7 @@ func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers [
 	}
 	for _, node := range nodes {
 		if inPool(node, existing, spec.Provider.IKS.PoolName) {
-			workers = append(workers, cost.WorkerOf(node.Labels, spec.Topology.ZoneLabel))
+			workers = append(workers, cost.MachineOf(node.Labels, spec.Topology.ZoneLabel))
 		}
 	}
 	return workers, existing
@@ -180,8 +180,8 @@ func wanted(object *v1alpha1.RouteReflectorPool, nodes, zones int) int {
 var classicZone = regexp.MustCompile(`^[a-z]{3}\d{2}$`)
 
 // another is a worker like those of the pool, else as the spec or the provider has it.
-func (f *facts) another(flavor string, zones []string) cost.Worker {
-	var out cost.Worker
+func (f *facts) another(flavor string, zones []string) cost.Machine {
+	var out cost.Machine
 	for _, worker := range slices.Concat(f.Pool, f.Rest) {
 		out.Region, out.OpenShift = cmp.Or(out.Region, worker.Region), out.OpenShift || worker.OpenShift
 	}
@@ -194,7 +194,7 @@ func (f *facts) another(flavor string, zones []string) cost.Worker {
 
 // DefaultFlavor is the one that is ordered when none is given, as far as the cluster's other workers tell: the provider takes another where the
 // zones do not offer it.
-func DefaultFlavor(rest []cost.Worker, zones []string) string {
+func DefaultFlavor(rest []cost.Machine, zones []string) string {
 	machines := map[string]int{}
 	for _, worker := range rest {
 		machines[worker.Flavor]++

@@ -166,16 +166,16 @@ func TestPoolOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit     func(*v1alpha1.RouteReflectorPool)
 		nodes    []corev1.Node
-		workers  []cost.Worker
+		workers  []cost.Machine
 		existing bool
 	}{
-		"workers of IBM Cloud": {nil, slices.Concat(ours, others), []cost.Worker{{Zone: "eu-de-1", Region: "eu-de", Flavor: "bx2.2x8"}}, false},
-		"zones by another label": {func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.ZoneLabel = "example.com/room" }, ours, []cost.Worker{{
+		"workers of IBM Cloud": {nil, slices.Concat(ours, others), []cost.Machine{{Zone: "eu-de-1", Region: "eu-de", Flavor: "bx2.2x8"}}, false},
+		"zones by another label": {func(o *v1alpha1.RouteReflectorPool) { o.Spec.Topology.ZoneLabel = "example.com/room" }, ours, []cost.Machine{{
 			Zone: "7", Region: "eu-de", Flavor: "bx2.2x8",
 		}}, false},
-		"nodes without a cloud": {nil, bare, []cost.Worker{{Zone: "eu-de-1"}, {Zone: "eu-de-1"}}, true},
+		"nodes without a cloud": {nil, bare, []cost.Machine{{Zone: "eu-de-1"}, {Zone: "eu-de-1"}}, true},
 		"by the spec":           {func(o *v1alpha1.RouteReflectorPool) { o.Spec.Provider.Type = v1alpha1.ProviderIKS }, bare, nil, false},
-		"by the status":         {func(o *v1alpha1.RouteReflectorPool) { o.Status.Provider = "existing" }, others[:1], []cost.Worker{{Zone: "eu-de-1", Region: "eu-de", Flavor: "bx2.4x16"}}, true},
+		"by the status":         {func(o *v1alpha1.RouteReflectorPool) { o.Status.Provider = "existing" }, others[:1], []cost.Machine{{Zone: "eu-de-1", Region: "eu-de", Flavor: "bx2.4x16"}}, true},
 		"a pool without node":   {nil, others, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,14 +215,14 @@ func TestThePriceBookOfTheDocs(t *testing.T) {
 // The figures of what the manager reports are those of its own code.
 func TestWhatTheDocsSayTheManagerReports(t *testing.T) {
 	page := cli.Page(t, "cost")
-	worker := cost.Worker{Region: "us-south", Flavor: "bx2.2x8"}
-	reported := cost.Builtin().Status([]cost.Worker{worker, worker, worker})
+	worker := cost.Machine{Region: "us-south", Flavor: "bx2.2x8"}
+	reported := cost.Builtin().Status([]cost.Machine{worker, worker, worker})
 	for field, value := range map[string]string{
 		"`currency`": reported.Currency, "`hourly`": reported.Hourly, "`monthly`, of 720 hours": reported.Monthly, "`source`": reported.Source,
 	} {
 		require.Contains(t, page, "| "+field+" | `"+value+"` |")
 	}
-	partly, _, _ := strings.Cut(cost.Builtin().Status([]cost.Worker{worker, {Flavor: "odd.1x1"}}).Source, " the ")
+	partly, _, _ := strings.Cut(cost.Builtin().Status([]cost.Machine{worker, {Flavor: "odd.1x1"}}).Source, " the ")
 	require.Contains(t, page, "`"+partly+" …`")
 }
 

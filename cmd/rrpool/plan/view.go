@@ -170,10 +170,10 @@ func (p *Plan) price(region string) {
 	if p.in.Provider == v1alpha1.ProviderExistingNodes {
 		return // they are there anyway
 	}
-	worker := cost.Worker{Region: region}
-	var rest []cost.Worker
+	worker := cost.Machine{Region: region}
+	var rest []cost.Machine
 	for _, n := range p.in.Cluster.Nodes {
-		like := cost.WorkerOf(n.Labels, "")
+		like := cost.MachineOf(n.Labels, "")
 		worker.Region, worker.OpenShift = cmp.Or(worker.Region, like.Region), worker.OpenShift || like.OpenShift
 		if !n.Pooled {
 			rest = append(rest, like)
@@ -184,9 +184,9 @@ func (p *Plan) price(region string) {
 	}
 	worker.Flavor = cmp.Or(worker.Flavor, p.in.Object.Spec.Provider.IKS.Flavor, bill.DefaultFlavor(rest, plan.Zones(p.in.Cluster.Nodes, plan.Node.SpeaksBGP)))
 	for _, shape := range []*Shape{&p.Before, &p.After} {
-		var workers []cost.Worker
+		var workers []cost.Machine
 		for count := range maps.Values(shape.Zones) {
-			workers = append(workers, slices.Repeat([]cost.Worker{worker}, count)...)
+			workers = append(workers, slices.Repeat([]cost.Machine{worker}, count)...)
 		}
 		shape.Cost = cost.Builtin().Status(workers)
 	}

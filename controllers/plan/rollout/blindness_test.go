@@ -361,8 +361,8 @@ var blindManagers = map[string]struct {
 	}},
 	"a pool has as many workers as it should": {decide: seeing(func(_ *world, o *rollout.Observed) {
 		for _, z := range o.Pool.Zones {
-			if !slices.ContainsFunc(o.Pool.Workers, func(x rollout.Worker) bool { return x.Zone == z }) {
-				o.Pool.Workers = append(o.Pool.Workers, rollout.Worker{ID: "x-" + z, Zone: z, Message: "deploying"})
+			if !slices.ContainsFunc(o.Pool.Workers, func(x rollout.ObservedWorker) bool { return x.Zone == z }) {
+				o.Pool.Workers = append(o.Pool.Workers, rollout.ObservedWorker{ID: "x-" + z, Zone: z, Message: "deploying"})
 			}
 		}
 	}), play: func(w *world, with bool) string {

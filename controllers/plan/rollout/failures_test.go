@@ -293,7 +293,7 @@ func TestDisasters(t *testing.T) {
 			for _, r := range w.reflectors() {
 				w.removeNode(r.Name)
 			}
-			w.pool = rollout.Pool{}
+			w.pool = rollout.ObservedPool{}
 			w.crash()
 		}, first: "RestoreMesh"},
 		"the apiserver is restored to before the migration": {strike: func(w *world) {

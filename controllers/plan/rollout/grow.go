@@ -115,7 +115,7 @@ func (v *view) giveUpFirst(want *plan.PoolTarget) *Step {
 
 // canEmpty: of these zones something goes, or may come to go, that does not reflect, or enough reflectors serve without the next one.
 func (v *view) canEmpty(zones []string) bool {
-	workers, reflecting := filter(v.Pool.Workers, func(w Worker) bool { return slices.Contains(zones, w.Zone) }), 0
+	workers, reflecting := filter(v.Pool.Workers, func(w ObservedWorker) bool { return slices.Contains(zones, w.Zone) }), 0
 	for _, w := range workers {
 		n, joined := v.nodeOf(w)
 		switch {
@@ -156,7 +156,7 @@ func (v *view) poolLacks(replace []string) string {
 // not refill a zone that a worker was removed from by name until it is asked to.
 func (v *view) short() string {
 	for _, z := range v.d.Pool.Zones {
-		workers := filter(v.Pool.Workers, func(w Worker) bool { return w.Zone == z && !w.Deleting })
+		workers := filter(v.Pool.Workers, func(w ObservedWorker) bool { return w.Zone == z && !w.Deleting })
 		if len(workers) < v.d.Pool.SizePerZone && slices.Contains(v.Pool.Zones, z) {
 			return z
 		}
@@ -194,7 +194,7 @@ func (v *view) missingNodes() []string {
 const deadTime = 15 * time.Minute
 
 // goes: the worker is on its way out, and its end is waited for.
-func (v *view) goes(w Worker) bool {
+func (v *view) goes(w ObservedWorker) bool {
 	return w.Deleting && (w.LeavingSince.IsZero() || !v.passed(w.LeavingSince, LeavingLimit))
 }
 
@@ -218,7 +218,7 @@ func (v *view) failed() (out []string) {
 
 // isDead: the cloud says it failed and no node that may come back stands behind
 // it; or its node is away for long, no reflector has a session with it, and the cloud does not set it up anew.
-func (v *view) isDead(w Worker) bool {
+func (v *view) isDead(w ObservedWorker) bool {
 	n, there := v.nodeOf(w)
 	if !there {
 		return w.Failed

@@ -259,7 +259,7 @@ func (w *world) dropZone(want plan.PoolTarget) bool {
 }
 
 func (w *world) dropWorker(id string) {
-	w.pool.Workers = slices.DeleteFunc(w.pool.Workers, func(x rollout.Worker) bool { return x.ID == id })
+	w.pool.Workers = slices.DeleteFunc(w.pool.Workers, func(x rollout.ObservedWorker) bool { return x.ID == id })
 	w.removeNode(id)
 }
 
@@ -275,7 +275,7 @@ func (w *world) fillPool() {
 		for ; count < w.pool.SizePerZone; count++ {
 			w.sequence++
 			id := fmt.Sprintf("worker-%02d", w.sequence)
-			w.pool.Workers = append(w.pool.Workers, rollout.Worker{ID: id, Node: id, Zone: z, Message: "deploying"})
+			w.pool.Workers = append(w.pool.Workers, rollout.ObservedWorker{ID: id, Node: id, Zone: z, Message: "deploying"})
 		}
 	}
 }

@@ -43,7 +43,7 @@ func Next(o Observed, d Desired, now time.Time) Step {
 		}
 	}
 	s := Step{Name: Steady, Reason: rest()}
-	if gaveUp := func(w Worker) bool { return w.DeleteFailed }; v.Pool != nil && d.Mode != v1alpha1.ModeFullMesh && slices.ContainsFunc(v.Pool.Workers, gaveUp) {
+	if gaveUp := func(w ObservedWorker) bool { return w.DeleteFailed }; v.Pool != nil && d.Mode != v1alpha1.ModeFullMesh && slices.ContainsFunc(v.Pool.Workers, gaveUp) {
 		s.Actions = []plan.Action{plan.EnsurePool{Want: v.pool}} // it is asked for again, and nothing waits for it
 	}
 	return v.finish(s)

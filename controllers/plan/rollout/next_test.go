@@ -298,7 +298,7 @@ func TestWhatIsLeftOfAFormerPoolGoes(t *testing.T) {
 	require.Equal(t, "worker pool former has given way to another, and is still there", s.Reason)
 	require.Equal(t, []plan.Action{plan.EnsurePool{Want: w.d.Pool}}, s.Actions)
 	pool.Emptied = ""
-	pool.Workers = append(slices.Clone(pool.Workers), rollout.Worker{ID: "without-node", Zone: pool.Zones[0], Former: true})
+	pool.Workers = append(slices.Clone(pool.Workers), rollout.ObservedWorker{ID: "without-node", Zone: pool.Zones[0], Former: true})
 	s = w.next(o)
 	require.Equal(t, "RetireWorker", s.Name)
 	require.Equal(t, []string{"without-node"}, ensured(s).Retire)

@@ -35,7 +35,7 @@ func TestALostNoteAndLostReflectorsBringTheMesh(t *testing.T) {
 			for _, r := range w.reflectors() {
 				w.removeNode(r.Name)
 			}
-			w.pool = rollout.Pool{}
+			w.pool = rollout.ObservedPool{}
 		},
 		"their nodes go, and the cloud is silent": func(w *world) {
 			for _, r := range w.reflectors() {

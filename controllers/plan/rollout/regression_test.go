@@ -100,7 +100,7 @@ func TestDecisionsThatWereWrongOnce(t *testing.T) {
 		}, forbid(plan.DisableMesh{})},
 		"untainted nodes are promoted": {func(*testing.T) (*world, rollout.Observed) {
 			w := newWorld(1, 6, 1)
-			w.pool = rollout.Pool{Exists: true, SizePerZone: 3, Zones: []string{"zone-1"}, Drifted: "taint missing"}
+			w.pool = rollout.ObservedPool{Exists: true, SizePerZone: 3, Zones: []string{"zone-1"}, Drifted: "taint missing"}
 			for i := range 3 {
 				w.addNode(fmt.Sprintf("worker-%d", i), "zone-1", true)
 			}

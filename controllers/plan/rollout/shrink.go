@@ -100,7 +100,7 @@ func (v *view) retire() *Step {
 	return nil
 }
 
-func (v *view) retireWorker(w Worker) *Step {
+func (v *view) retireWorker(w ObservedWorker) *Step {
 	want := v.pool
 	want.Retire = []string{w.ID}
 	s := ensure("RetireWorker", fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone), want)
@@ -113,9 +113,9 @@ func (v *view) retireWorker(w Worker) *Step {
 
 // surplusWorker gives the worker behind a dedicated node that has no role, is
 // not wanted and is more than its zone should have, or is leaving already.
-func (v *view) surplusWorker(n plan.Node) (Worker, bool) {
+func (v *view) surplusWorker(n plan.Node) (ObservedWorker, bool) {
 	if !n.Pooled || n.IsOurs() || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
-		return Worker{}, false
+		return ObservedWorker{}, false
 	}
 	w, ok := v.worker(n)
 	return w, ok && (v.goes(w) || !w.Deleting && (v.overfull(w.Zone) || v.replaceable(n, w)))

@@ -17,7 +17,7 @@ type Observed struct {
 	plan.Cluster
 	// Pool is the provider's pool; nil when the provider could not be asked,
 	// in which case nothing is decided that depends on it.
-	Pool *Pool
+	Pool *ObservedPool
 	// Proven holds, by node, when an earlier step saw all its mesh sessions Established. It lets a large cluster be
 	// looked at in batches; losing it costs another look and nothing else.
 	Proven map[string]time.Time
@@ -35,22 +35,22 @@ type Observed struct {
 	Evictable map[string][]string
 }
 
-// Pool is the provider's pool as far as steps depend on it.
-type Pool struct {
+// ObservedPool is the provider's pool as far as steps depend on it.
+type ObservedPool struct {
 	Exists bool
 	// SizePerZone is the size the cloud has been asked for.
 	SizePerZone int
 	Zones       []string
 	// Workers that exist, sorted by ID.
-	Workers []Worker
+	Workers []ObservedWorker
 	// Drifted says what else differs from the wanted pool ("taint missing"), "" when nothing does.
 	Drifted string
 	// Emptied is the name of a pool that has given way to this one and is still there, "" for none.
 	Emptied string
 }
 
-// Worker is one machine of the pool.
-type Worker struct {
+// ObservedWorker is one machine of the pool.
+type ObservedWorker struct {
 	ID, Node, Zone string
 	// Failed: it will not become or stay a node without being replaced.
 	Failed bool

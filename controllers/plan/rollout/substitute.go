@@ -26,15 +26,15 @@ const oldSubstitute = 24 * time.Hour
 const leavingTime = 90 * time.Second
 
 // worker is the pool's worker behind a node.
-func (v *view) worker(n plan.Node) (Worker, bool) {
+func (v *view) worker(n plan.Node) (ObservedWorker, bool) {
 	if v.Pool == nil || n.WorkerID == "" {
-		return Worker{}, false
+		return ObservedWorker{}, false
 	}
-	return first(v.Pool.Workers, func(w Worker) bool { return w.ID == n.WorkerID })
+	return first(v.Pool.Workers, func(w ObservedWorker) bool { return w.ID == n.WorkerID })
 }
 
 // nodeOf is the node that a worker has become.
-func (v *view) nodeOf(w Worker) (plan.Node, bool) {
+func (v *view) nodeOf(w ObservedWorker) (plan.Node, bool) {
 	for i := range v.Nodes { // nodes are large
 		if v.Nodes[i].WorkerID == w.ID {
 			return v.Nodes[i], true
@@ -123,8 +123,8 @@ func (v *view) substituteFor(n plan.Node, want plan.PoolTarget) *Step {
 }
 
 // extra: a worker of a zone that has its size without it, while each has one more.
-func (v *view) extra(w Worker) bool {
-	rest := filter(v.Pool.Workers, func(o Worker) bool { return o.ID != w.ID && o.Zone == w.Zone && !o.Deleting && !v.isDead(o) })
+func (v *view) extra(w ObservedWorker) bool {
+	rest := filter(v.Pool.Workers, func(o ObservedWorker) bool { return o.ID != w.ID && o.Zone == w.Zone && !o.Deleting && !v.isDead(o) })
 	return v.pool.SizePerZone > v.d.Pool.SizePerZone && len(rest) >= v.d.Pool.SizePerZone
 }
 
@@ -146,11 +146,11 @@ func (v *view) spares(zone string) []string {
 
 // live counts the workers of a zone that are not going or dead.
 func (v *view) live(zone string) int {
-	return len(filter(v.Pool.Workers, func(w Worker) bool { return w.Zone == zone && !w.Deleting && !w.Failed }))
+	return len(filter(v.Pool.Workers, func(w ObservedWorker) bool { return w.Zone == zone && !w.Deleting && !w.Failed }))
 }
 
 // replaceable: an outdated worker without the role that can go. What a person has cordoned stays.
-func (v *view) replaceable(n plan.Node, w Worker) bool {
+func (v *view) replaceable(n plan.Node, w ObservedWorker) bool {
 	return w.Outdated && !n.CordonedByOthers() && (w.Former || v.renewed(w.Zone) || v.now.Sub(n.Created) > oldSubstitute)
 }
 

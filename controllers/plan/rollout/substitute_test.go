@@ -75,7 +75,7 @@ func TestADeadSubstituteIsReplacedWhereOneIsNeeded(t *testing.T) {
 		dead := w.addNode("dead", seen(w, &o, zone).Zone, true).Node
 		dead.Ready, dead.ReadyChanged = false, w.now.Add(-16*time.Minute)
 		o.Nodes, o.Pool.SizePerZone = append(o.Nodes, dead), 2
-		o.Pool.Workers = append(o.Pool.Workers, rollout.Worker{ID: "dead", Node: "dead", Zone: dead.Zone})
+		o.Pool.Workers = append(o.Pool.Workers, rollout.ObservedWorker{ID: "dead", Node: "dead", Zone: dead.Zone})
 		want := w.d.Pool
 		want.SizePerZone, want.Replace = 2, replaced
 		require.Equal(t, []plan.Action{plan.EnsurePool{Want: want}}, w.next(o).Actions)
@@ -99,7 +99,7 @@ func TestADeadReflectorIsNotReplacedAsASubstitute(t *testing.T) {
 			s.Sessions = slices.DeleteFunc(s.Sessions, func(p plan.Session) bool { return p.Peer == dead.Addresses[0] })
 		})
 	}
-	o.Pool.Workers = append(o.Pool.Workers, rollout.Worker{ID: "going", Zone: seen(w, &o, 1).Zone, Deleting: true})
+	o.Pool.Workers = append(o.Pool.Workers, rollout.ObservedWorker{ID: "going", Zone: seen(w, &o, 1).Zone, Deleting: true})
 	want := w.d.Pool
 	want.SizePerZone = 3
 	require.Equal(t, []plan.Action{plan.EnsurePool{Want: want}}, w.next(o).Actions)

@@ -529,7 +529,7 @@ func TestADeadReflectorIsReplacedWhileBGPPeersWaitForTheMesh(t *testing.T) {
 	w.model.Cut("client-01", "client-02", true)
 	dead := w.reflectors()[0]
 	w.setAlive(false, dead)
-	i := slices.IndexFunc(w.pool.Workers, func(x rollout.Worker) bool { return x.Node == dead.Name })
+	i := slices.IndexFunc(w.pool.Workers, func(x rollout.ObservedWorker) bool { return x.Node == dead.Name })
 	w.pool.Workers[i].Failed = true
 	w.changed()
 	w.asleep = w.now.Add(time.Minute) // until the sessions are up that come of it

@@ -71,7 +71,7 @@ type world struct {
 	// atLeast is how many reflector sessions a disturbance may leave to a client.
 	atLeast int
 
-	pool      rollout.Pool
+	pool      rollout.ObservedPool
 	d         rollout.Desired
 	nextLook  time.Time
 	maxLag    int // seconds until a node has rendered a change
