@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -61,8 +62,9 @@ type Adapter struct {
 	// calico is Calico's objects in group, which look chooses every groupCheck.
 	calico *datastore
 	group  schema.GroupVersion
-	// etcd is where Calico's own etcd is, nil where the objects are in the apiserver.
+	// etcd is where Calico's own etcd is, nil where the objects are in the apiserver, and etcdClient the client for it, once there is one.
 	etcd       *apiconfig.EtcdConfig
+	etcdClient *etcd.Client
 	look       func(context.Context) (GroupChoice, error)
 	groupCheck time.Duration
 	// routesRead is when it was last read who programs routes.
@@ -84,7 +86,7 @@ var watched = []string{
 
 // New makes an Adapter. It makes no request until Start.
 func New(cfg Config) (*Adapter, error) {
-	etcd, err := datastoreConfig()
+	config, err := etcd.ConfigFromEnvironment()
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +96,10 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.Permit == nil {
 		cfg.Permit = func(context.Context) error { return nil }
 	}
-	a := &Adapter{cfg: cfg, etcd: etcd, groupCheck: groupCheckEvery, store: newStore(cfg.Now)}
+	a := &Adapter{cfg: cfg, etcd: config, groupCheck: groupCheckEvery, store: newStore(cfg.Now)}
 	a.look = func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
-	if etcd != nil {
-		a.look, a.groupCheck = a.lookInEtcd, etcdCheckEvery
+	if config != nil {
+		a.look, a.groupCheck = a.lookInEtcd, etcd.CheckPeriod
 	}
 	a.store.fail(errors.New("choosing Calico's API group: not done yet"))
 	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
@@ -124,18 +126,18 @@ func (a *Adapter) connect(group schema.GroupVersion) (*datastore, error) {
 	if a.etcd == nil {
 		return connect(a.cfg.RestConfig, group)
 	}
-	etcd, err := newEtcd(*a.etcd)
+	c, err := etcd.New(*a.etcd, a.store.doubt)
 	if err != nil {
 		return nil, err
 	}
-	etcd.doubt = a.store.doubt
-	return objectsOf(etcd, group), nil
+	a.etcdClient = c
+	return objectsOf(c, group), nil
 }
 
 // close ends the connection to Calico's etcd, if there is one.
 func (a *Adapter) close() {
-	if a.etcd != nil && a.calico != nil {
-		_ = a.calico.client.(*Etcd).Close() //nolint:forcetypeassert // connect makes it
+	if a.etcdClient != nil {
+		_ = a.etcdClient.Close()
 	}
 }
 
@@ -143,7 +145,7 @@ func (a *Adapter) close() {
 func (a *Adapter) lookInEtcd(ctx context.Context) (GroupChoice, error) {
 	err := a.use(GroupV3)
 	if err == nil {
-		err = a.calico.client.(*Etcd).alive(ctx) //nolint:forcetypeassert // connect makes it
+		err = a.etcdClient.Alive(ctx)
 	}
 	return GroupChoice{Group: GroupV3}, err
 }
@@ -152,7 +154,7 @@ func (a *Adapter) lookInEtcd(ctx context.Context) (GroupChoice, error) {
 // manager.Runnable and is called once.
 func (a *Adapter) Start(ctx context.Context) error {
 	defer a.close()
-	if err := a.choose(ctx); errors.Is(err, errNewCA) {
+	if err := a.choose(ctx); errors.Is(err, etcd.ErrNewCA) {
 		return err
 	} else if err != nil {
 		return nil

@@ -30,36 +30,6 @@ import (
 	"github.com/rrpool/rrpool/test/leaks"
 )
 
-func TestADatastoreThatCannotBeUsedIsRefusedByName(t *testing.T) {
-	for name, tc := range map[string]struct {
-		variables map[string]string
-		want      string
-	}{
-		"none":                   {map[string]string{}, ""},
-		"the apiserver":          {map[string]string{datastoreVariable: "kubernetes"}, ""},
-		"etcd":                   {map[string]string{datastoreVariable: "etcdv3", endpointsVariable: "http://192.0.2.1:2379"}, ""},
-		"etcd, as calicoctl":     {map[string]string{endpointsVariable: "http://192.0.2.1:2379"}, ""},
-		"etcd without addresses": {map[string]string{datastoreVariable: "etcdv3"}, `DATASTORE_TYPE="etcdv3", but neither ETCD_ENDPOINTS nor ETCD_DISCOVERY_SRV is set`},
-		"etcd with both":         {map[string]string{endpointsVariable: "http://a:1", discoveryVariable: "b.example"}, `ETCD_ENDPOINTS="http://a:1" and ETCD_DISCOVERY_SRV="b.example" are both set`},
-		"another": {
-			map[string]string{datastoreVariable: "incluster"},
-			`DATASTORE_TYPE="incluster" is not a datastore: unset it, or set it to "kubernetes" or "etcdv3"`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for variable, value := range tc.variables {
-				t.Setenv(variable, value)
-			}
-			_, err := New(Config{RestConfig: &rest.Config{Host: "http://apiserver.example"}})
-			if tc.want == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.ErrorContains(t, err, tc.want)
-		})
-	}
-}
-
 func TestTheProxyOfTheKubeconfigIsUsedForCalicosObjects(t *testing.T) {
 	var asked string
 	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.URL.String() }))

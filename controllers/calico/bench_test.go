@@ -19,6 +19,7 @@ import (
 	cerrors "github.com/projectcalico/calico/libcalico-go/lib/errors"
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
+	etcdclient "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
@@ -123,7 +125,7 @@ func newBench(t *testing.T) *bench {
 		require.NoError(t, installNative())
 	}
 	if inEtcd {
-		t.Setenv(datastoreVariable, EtcdAPI)
+		t.Setenv(etcd.DatastoreVariable, EtcdAPI)
 		t.Setenv(endpointsVariable, plane.EtcdURL())
 	}
 	b := &bench{t: t, plane: plane, clock: newClock(), user: strings.ReplaceAll(t.Name(), "/", "-"), groups: []string{"system:masters"}}
@@ -429,11 +431,13 @@ func (b *bench) fill(node string, change func(*apiv3.CalicoNodeStatusStatus)) {
 
 func (b *bench) clean() {
 	all := []client.Object{&corev1.Node{}}
-	if inEtcd {
-		all = append(all, b.custom(libapiv3.KindNode, ""))
-	}
-	for _, kind := range append([]string{apiv3.KindBGPFilter, apiv3.KindIPPool}, watched...) {
-		all = append(all, b.custom(kind, ""))
+	if c, ok := b.kube.(both); ok {
+		_, err := c.keys.Delete(context.Background(), "/calico/", etcdclient.WithPrefix())
+		require.NoError(b.t, err)
+	} else {
+		for _, kind := range append([]string{apiv3.KindBGPFilter, apiv3.KindIPPool}, watched...) {
+			all = append(all, b.custom(kind, ""))
+		}
 	}
 	for _, of := range all {
 		require.NoError(b.t, b.kube.DeleteAllOf(context.Background(), of))

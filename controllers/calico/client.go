@@ -28,11 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
-
-// datastoreVariable is the ecosystem's own name for the choice of datastore.
-const datastoreVariable = "DATASTORE_TYPE"
 
 // qps is how many requests per second the objects of one kind may take on average, twice as many at a time: client-go's own
 // default of 5 would take minutes for what a migration writes.
@@ -238,7 +236,7 @@ func (b backend) listOf(kind string) client.ObjectList {
 // an etcd such an object would be missing.
 func (b backend) typedListOf(kind string) client.ObjectList {
 	_, known := blanks[kind]
-	if _, etcd := b.client.(*Etcd); known && !etcd {
+	if _, inEtcd := b.client.(*etcd.Client); known && !inEtcd {
 		if out, err := b.client.Scheme().New(b.group.WithKind(kind + "List")); err == nil {
 			return out.(client.ObjectList) //nolint:forcetypeassert // it is one of Calico's
 		}

@@ -2,22 +2,12 @@ package calico
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	libapiv3 "github.com/projectcalico/calico/libcalico-go/lib/apis/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
@@ -25,9 +15,7 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,156 +29,6 @@ func onlyInEtcd(t *testing.T) {
 	if !inEtcd {
 		t.Skip("of Calico's own etcd")
 	}
-}
-
-// authority signs certificates into a folder.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, name string) *authority {
-	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
-	template := &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	a.cert, a.key = a.sign(name, template, time.Hour)
-	return a
-}
-
-// sign writes NAME.crt and NAME.key.
-func (a *authority) sign(name string, template *x509.Certificate, holds time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(a.t, err)
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<60))
-	require.NoError(a.t, err)
-	template.SerialNumber, template.Subject = serial, pkix.Name{CommonName: name}
-	template.NotBefore, template.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(holds)
-	template.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")}
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
-	parent, by := a.cert, a.key
-	if parent == nil {
-		parent, by = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
-	require.NoError(a.t, err)
-	secret, err := x509.MarshalECPrivateKey(key)
-	require.NoError(a.t, err)
-	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "EC PRIVATE KEY", Bytes: secret}} {
-		require.NoError(a.t, os.WriteFile(a.path(file), pem.EncodeToMemory(block), 0o600))
-	}
-	out, err := x509.ParseCertificate(der)
-	require.NoError(a.t, err)
-	return out, key
-}
-
-func (a *authority) path(file string) string { return filepath.Join(a.dir, file) }
-
-// What is wrong with ETCD_* is said by variable, value and remedy, of a real etcd that wants client certificates.
-func TestEtcdThatCannotBeUsedIsExplained(t *testing.T) {
-	onlyInEtcd(t)
-	ca, others := newAuthority(t, "ca"), newAuthority(t, "others")
-	ca.sign("server", &x509.Certificate{}, time.Hour)
-	ca.sign("rrpool", &x509.Certificate{}, time.Hour)
-	ca.sign("expired", &x509.Certificate{}, -time.Hour)
-	others.sign("stranger", &x509.Certificate{}, time.Hour)
-	etcd, err := controlplane.StartEtcd(t.Context(), t.TempDir(), "--cert-file="+ca.path("server.crt"), "--key-file="+ca.path("server.key"),
-		"--trusted-ca-file="+ca.path("ca.crt"), "--client-cert-auth")
-	require.NoError(t, err)
-	t.Cleanup(etcd.Stop)
-	good := apiconfig.EtcdConfig{
-		EtcdEndpoints: etcd.URL, EtcdCACertFile: ca.path("ca.crt"), EtcdCertFile: ca.path("rrpool.crt"), EtcdKeyFile: ca.path("rrpool.key"),
-	}
-	ask := func(config apiconfig.EtcdConfig) error {
-		e, err := newEtcd(config)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = e.Close() }()
-		return e.alive(t.Context())
-	}
-	require.ErrorContains(t, ask(good), `has no ClusterInformation "default": is it the one that calico-node uses?`)
-	e, err := newEtcd(good)
-	require.NoError(t, err)
-	info := apiv3.NewClusterInformation()
-	info.Name = defaultConfig
-	require.NoError(t, e.Create(t.Context(), info))
-	require.NoError(t, e.Close())
-	require.NoError(t, ask(good))
-	for name, tc := range map[string]struct {
-		edit func(*apiconfig.EtcdConfig)
-		says []string
-	}{
-		"another address": {
-			func(c *apiconfig.EtcdConfig) { c.EtcdEndpoints = "https://127.0.0.1:1" },
-			[]string{`ETCD_ENDPOINTS="https://127.0.0.1:1"`, "check the address, the network, and that etcd runs"},
-		},
-		"no TLS": {
-			func(c *apiconfig.EtcdConfig) {
-				*c = apiconfig.EtcdConfig{EtcdEndpoints: "http" + etcd.URL[len("https"):]}
-			},
-			[]string{"ETCD_ENDPOINTS", "check the address"},
-		},
-		"another CA": {
-			func(c *apiconfig.EtcdConfig) { c.EtcdCACertFile = others.path("others.crt") },
-			[]string{"ETCD_CA_CERT_FILE", "give the CA that has signed it"},
-		},
-		"the certificate of another CA": {
-			func(c *apiconfig.EtcdConfig) {
-				c.EtcdCertFile, c.EtcdKeyFile = others.path("stranger.crt"), others.path("stranger.key")
-			},
-			[]string{"etcd does not accept ETCD_CERT_FILE"},
-		},
-		"no certificate": {
-			func(c *apiconfig.EtcdConfig) { c.EtcdCertFile, c.EtcdKeyFile = "", "" },
-			[]string{`etcd does not accept ETCD_CERT_FILE=""`},
-		},
-		"a certificate that has expired": {
-			func(c *apiconfig.EtcdConfig) {
-				c.EtcdCertFile, c.EtcdKeyFile = ca.path("expired.crt"), ca.path("expired.key")
-			},
-			[]string{`expired.crt" has expired at`, "renew the certificate"},
-		},
-		"a file that is not there": {
-			func(c *apiconfig.EtcdConfig) { c.EtcdKeyFile = "/nowhere/key" },
-			[]string{`ETCD_KEY_FILE="/nowhere/key" cannot be read`, "mount the file"},
-		},
-		"a key of another certificate": {
-			func(c *apiconfig.EtcdConfig) { c.EtcdKeyFile = ca.path("expired.key") },
-			[]string{"ETCD_CERT_FILE=", "ETCD_KEY_FILE=", "are no certificate and its key"},
-		},
-		"what is no certificate": {
-			func(c *apiconfig.EtcdConfig) { c.EtcdCACertFile = os.Args[0] },
-			[]string{"ETCD_CA_CERT_FILE=", "has no PEM block"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			config := good
-			tc.edit(&config)
-			err := ask(config)
-			for _, text := range tc.says {
-				require.ErrorContains(t, err, text)
-			}
-		})
-	}
-	e, err = newEtcd(good)
-	require.NoError(t, err)
-	_, err = e.kv.UserAdd(t.Context(), "root", "secret")
-	require.NoError(t, err)
-	_, err = e.kv.UserGrantRole(t.Context(), "root", "root")
-	require.NoError(t, err)
-	_, err = e.kv.AuthEnable(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, e.Close())
-	require.ErrorContains(t, ask(good), `etcd does not let ETCD_USERNAME="" read and write below /calico: correct the user or ETCD_PASSWORD, or grant that right`)
-	good.EtcdUsername, good.EtcdPassword = "root", "secrit"
-	err = ask(good)
-	require.ErrorContains(t, err, `etcd does not let ETCD_USERNAME="root" read`)
-	require.NotContains(t, err.Error(), "secrit")
-	good.EtcdPassword = "secret"
-	require.NoError(t, ask(good))
 }
 
 // What rrpool writes is what Calico's own client reads, and a field of a newer Calico stays.
@@ -465,10 +303,9 @@ func TestEtcdThatHangsIsAnErrorUntilItAnswers(t *testing.T) {
 	b.watch(plan.StatusRequest{Node: five, Period: time.Second})
 	require.NoError(t, etcd.Pause())
 	require.Eventually(t, func() bool {
-		_, err = b.Observe(t.Context(), scope)
-		return err != nil
+		_, err := b.Observe(t.Context(), scope)
+		return err != nil && strings.Contains(err.Error(), "ETCD_ENDPOINTS=")
 	}, time.Minute, 50*time.Millisecond)
-	require.ErrorContains(t, err, "ETCD_ENDPOINTS=")
 	require.ErrorContains(t, b.Failing(), "check the address")
 	_, err = b.Apply(t.Context(), scope, plan.SetReflector{Node: five, ClusterID: "244.0.0.1"})
 	require.Error(t, err)
@@ -476,30 +313,4 @@ func TestEtcdThatHangsIsAnErrorUntilItAnswers(t *testing.T) {
 	b.fill(five, func(*apiv3.CalicoNodeStatusStatus) {})
 	b.await("the end", func(c plan.Cluster) bool { return len(c.Nodes) == 1 })
 	require.Zero(t, b.observe().Statuses[five].Updated, "a report that came in between proves nothing")
-}
-
-func TestPreconditionsHoldInEtcd(t *testing.T) {
-	onlyInEtcd(t)
-	b := newBench(t)
-	e := b.kube.(both).etcd
-	peer := apiv3.NewBGPPeer()
-	peer.Name = clients.Name
-	require.NoError(t, e.Create(t.Context(), peer))
-	require.True(t, apierrors.IsAlreadyExists(e.Create(t.Context(), peer.DeepCopy())))
-	old := peer.DeepCopy()
-	peer.Spec.PeerIP = "192.0.2.1"
-	require.NoError(t, e.Update(t.Context(), peer))
-	before := peer.ResourceVersion
-	require.NoError(t, e.Update(t.Context(), peer))
-	require.Equal(t, before, peer.ResourceVersion, "the same is not written again")
-	require.True(t, apierrors.IsConflict(e.Update(t.Context(), old.DeepCopy())))
-	for _, only := range []client.Preconditions{{ResourceVersion: &old.ResourceVersion}, {UID: ptr.To(old.UID + "x")}} {
-		require.True(t, apierrors.IsConflict(e.Delete(t.Context(), peer, only)))
-	}
-	var list apiv3.BGPPeerList
-	require.NoError(t, e.List(t.Context(), &list))
-	require.Equal(t, sets.New(clients.Name), sets.New(list.Items[0].Name))
-	require.NoError(t, e.Delete(t.Context(), peer, client.Preconditions{UID: ptr.To(peer.UID)}))
-	require.True(t, apierrors.IsNotFound(e.Delete(t.Context(), peer)))
-	require.True(t, apierrors.IsNotFound(e.Update(t.Context(), peer)))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 	"testing"
@@ -15,27 +16,42 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/model"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-// etcdOf is another client of Calico's etcd.
-func etcdOf(t *testing.T) *Etcd {
+// etcdOf makes another client of Calico's etcd.
+func etcdOf(t *testing.T) *etcd.Client {
 	t.Helper()
-	etcd, err := EtcdFromEnvironment()
+	c, err := etcd.FromEnvironment()
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = etcd.Close() })
-	return etcd
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
+
+// keysOf makes a client for the keys of Calico's etcd.
+func keysOf(t *testing.T) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{os.Getenv(endpointsVariable)}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// endpointsVariable says where Calico's etcd is.
+const endpointsVariable = "ETCD_ENDPOINTS"
 
 // calicoNodes makes the bench's client one of Calico's etcd as well, and says there that Calico is installed.
 func (b *bench) calicoNodes(kube client.Client) {
-	b.kube = both{kube, etcdOf(b.t)}
+	b.kube = both{kube, etcdOf(b.t), keysOf(b.t)}
 	info := apiv3.NewClusterInformation()
 	info.Name, info.Spec.DatastoreReady = defaultConfig, ptr.To(true)
 	err := b.kube.Create(b.t.Context(), info)
@@ -45,8 +61,8 @@ func (b *bench) calicoNodes(kube client.Client) {
 }
 
 // moveTo makes another etcd Calico's, for the rest of the test.
-func (b *bench) moveTo(etcd *controlplane.Etcd) {
-	b.t.Setenv(endpointsVariable, etcd.URL)
+func (b *bench) moveTo(to *controlplane.Etcd) {
+	b.t.Setenv(endpointsVariable, to.URL)
 	before := b.kube
 	b.calicoNodes(before.(both).Client)
 	b.t.Cleanup(func() { b.kube = before })
@@ -77,7 +93,8 @@ func (b *bench) calicoNode(kube *corev1.Node, name string) *libapiv3.Node {
 // both reads and writes Calico's objects in its etcd, and all others in the apiserver.
 type both struct {
 	client.Client
-	etcd *Etcd
+	etcd *etcd.Client
+	keys *clientv3.Client
 }
 
 func (c both) of(o any) (client.Client, bool) {
@@ -87,62 +104,54 @@ func (c both) of(o any) (client.Client, bool) {
 	case *unstructured.UnstructuredList:
 		return c.etcd, o.GroupVersionKind().Group == GroupV3.Group
 	case client.Object:
-		_, err := c.etcd.kindIn(o)
+		_, err := apiutil.GVKForObject(o, c.etcd.Scheme())
 		return c.etcd, err == nil
 	}
 	return nil, false
 }
 
 func (c both) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	if etcd, ok := c.of(o); ok {
-		return etcd.Get(ctx, key, o)
+	if at, ok := c.of(o); ok {
+		return at.Get(ctx, key, o)
 	}
 	return c.Client.Get(ctx, key, o, opts...)
 }
 
 func (c both) List(ctx context.Context, o client.ObjectList, opts ...client.ListOption) error {
-	if etcd, ok := c.of(o); ok {
-		return etcd.List(ctx, o)
+	if at, ok := c.of(o); ok {
+		return at.List(ctx, o)
 	}
 	return c.Client.List(ctx, o, opts...)
 }
 
 func (c both) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	raw, custom := o.(*unstructured.Unstructured)
-	switch etcd, ok := c.of(o); {
+	switch at, ok := c.of(o); {
 	case custom && raw.GetKind() == libapiv3.KindBlockAffinity:
 		spec := raw.Object["spec"].(map[string]any)
 		affinity := cmp.Or(fmt.Sprint(spec["type"]), "host")
 		key := fmt.Sprintf("/calico/ipam/v2/%s/%s/ipv4/block/%s", affinity, spec["node"], strings.ReplaceAll(fmt.Sprint(spec["cidr"]), "/", "-"))
 		value, _ := json.Marshal(model.BlockAffinity{State: model.BlockAffinityState(fmt.Sprint(spec["state"])), Deleted: spec["deleted"] == "true"})
-		_, err := c.etcd.kv.Put(ctx, key, string(value))
+		_, err := c.keys.Put(ctx, key, string(value))
 		return err
 	case ok:
-		return etcd.Create(ctx, o)
+		return at.Create(ctx, o)
 	}
 	return c.Client.Create(ctx, o, opts...)
 }
 
 func (c both) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
-	if etcd, ok := c.of(o); ok {
-		return etcd.Update(ctx, o)
+	if at, ok := c.of(o); ok {
+		return at.Update(ctx, o)
 	}
 	return c.Client.Update(ctx, o, opts...)
 }
 
 func (c both) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
-	if etcd, ok := c.of(o); ok {
-		return etcd.Delete(ctx, o, opts...)
+	if at, ok := c.of(o); ok {
+		return at.Delete(ctx, o, opts...)
 	}
 	return c.Client.Delete(ctx, o, opts...)
-}
-
-func (c both) DeleteAllOf(ctx context.Context, o client.Object, opts ...client.DeleteAllOfOption) error {
-	if _, ok := c.of(o); ok {
-		_, err := c.etcd.kv.Delete(ctx, prefixOf(o.GetObjectKind().GroupVersionKind().Kind), clientv3.WithPrefix())
-		return err
-	}
-	return c.Client.DeleteAllOf(ctx, o, opts...)
 }
 
 func (c both) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -150,11 +159,11 @@ func (c both) Patch(ctx context.Context, o client.Object, p client.Patch, opts .
 		return c.Client.Patch(ctx, o, p, opts...)
 	}
 	raw := &unstructured.Unstructured{}
-	kind, err := c.etcd.kindIn(o)
+	kind, err := apiutil.GVKForObject(o, c.etcd.Scheme())
 	if err != nil {
 		return err
 	}
-	raw.SetGroupVersionKind(GroupV3.WithKind(kind))
+	raw.SetGroupVersionKind(kind)
 	if err := c.etcd.Get(ctx, client.ObjectKeyFromObject(o), raw); err != nil {
 		return err
 	}
@@ -193,7 +202,7 @@ func (b *bench) revision() int64 {
 	if !ok {
 		return 0
 	}
-	answer, err := c.etcd.kv.Get(b.t.Context(), "/calico/")
+	answer, err := c.keys.Get(b.t.Context(), "/calico/")
 	require.NoError(b.t, err)
 	return answer.Header.Revision
 }
@@ -205,12 +214,12 @@ func (b *bench) writesSince(revision int64) (out []string) {
 	if until == revision {
 		return nil
 	}
-	etcd := b.kube.(both).etcd.kv
-	_, err := etcd.Put(b.t.Context(), "/calico/end", "")
+	keys := b.kube.(both).keys
+	_, err := keys.Put(b.t.Context(), "/calico/end", "")
 	require.NoError(b.t, err)
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
-	for answer := range etcd.Watch(ctx, "/calico/", clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
+	for answer := range keys.Watch(ctx, "/calico/", clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
 		for _, event := range answer.Events {
 			if event.Kv.ModRevision > until {
 				return out

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
+	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	"github.com/projectcalico/calico/libcalico-go/lib/selector"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -32,7 +34,7 @@ import (
 // be migrated to it. The second is also the group that Calico's API server translates into the first.
 var (
 	GroupV1 = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
-	GroupV3 = schema.GroupVersion{Group: "projectcalico.org", Version: "v3"}
+	GroupV3 = apiv3.SchemeGroupVersion
 )
 
 // GroupChoice is in which group Calico keeps its objects now.
@@ -163,12 +165,15 @@ func (a *Adapter) choose(ctx context.Context) error {
 			a.store.freeze(choice.Unfinished)
 		}
 		a.store.fail(err)
-		if errors.Is(err, errNewCA) {
+		if errors.Is(err, etcd.ErrNewCA) {
 			return false, err
 		}
 		return err == nil, nil
 	})
 }
+
+// EtcdAPI is what status.calicoAPI says where Calico keeps its objects in an etcd of its own. They have the shape of GroupV3 there.
+const EtcdAPI = string(apiconfig.EtcdV3)
 
 // calicoAPI is where Calico's objects are.
 func (a *Adapter) calicoAPI() string {
@@ -192,7 +197,7 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 			a.readRoutes(ctx)
 		}
 		switch {
-		case errors.Is(err, errNewCA):
+		case errors.Is(err, etcd.ErrNewCA):
 			return err
 		case err != nil:
 			if a.etcd != nil {

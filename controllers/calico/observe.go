@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
@@ -157,7 +158,7 @@ func otherDatastore(before, now string) *plan.Problem {
 	}
 	return plan.Problemf(ReasonDatastoreChanged, "status.calicoAPI is %q, and rrpool now reads Calico's objects in %q: nothing is changed; give the manager %s and ETCD_* "+
 		"as calico-node has them, or, where Calico itself has moved after rrpool rollback, "+
-		`kubectl patch routereflectorpool default --subresource=status --type=merge --patch '{"status":{"calicoAPI":null}}'`, before, now, datastoreVariable)
+		`kubectl patch routereflectorpool default --subresource=status --type=merge --patch '{"status":{"calicoAPI":null}}'`, before, now, etcd.DatastoreVariable)
 }
 
 // keepRoles leaves reflectors in their role whose label spec.bgp.nodeLabel named before, as long as BGPPeers of ours select by that.

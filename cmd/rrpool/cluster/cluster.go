@@ -37,6 +37,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/version"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
+	"github.com/rrpool/rrpool/controllers/calico/etcd"
 )
 
 // Access chooses the cluster, with kubectl's flags of the same names.
@@ -205,10 +206,10 @@ func (c *Connection) FindCalico(ctx context.Context) error {
 		return nil
 	}
 	var choice calico.GroupChoice
-	etcd, err := calico.EtcdFromEnvironment()
+	ofCalico, err := etcd.FromEnvironment()
 	switch {
-	case etcd != nil:
-		choice.Group, c.Client = calico.GroupV3, inEtcd{c.Client, etcd}
+	case ofCalico != nil:
+		choice.Group, c.Client = calico.GroupV3, inEtcd{c.Client, ofCalico}
 	case err == nil:
 		choice, err = calico.ChooseGroup(ctx, c.Config)
 	}
@@ -227,7 +228,7 @@ func (c *Connection) InEtcd() bool {
 // inEtcd reads Calico's objects where Calico has an etcd of its own, and all others in the apiserver.
 type inEtcd struct {
 	client.Client
-	etcd *calico.Etcd
+	etcd *etcd.Client
 }
 
 // of says where an object is: a kind of Calico's is known to the scheme of its etcd, a raw one by its group.
