@@ -284,7 +284,7 @@ func (s routeSettings) newer() (is, known bool) {
 
 // by says who programs them by the defaults of 3.33, or those before.
 func (s routeSettings) by(p apiv3.IPPoolSpec, newer bool) plan.PoolRoutes {
-	out := plan.PoolRoutes{CIDR: plan.Plain(p.CIDR, longestID), Kept: p.DisableBGPExport, Selector: p.NodeSelector}
+	out := plan.PoolRoutes{CIDR: plan.Plain(p.CIDR, longestID), NotExported: p.DisableBGPExport, Selector: p.NodeSelector}
 	felix, bgp := cmp.Or(s.felix, programsIPIP), cmp.Or(s.bgp, programsNoEncap)
 	if !newer { // either has all or none, and BIRD has them whatever Felix does
 		felix, bgp = s.felix, programsAll
@@ -301,7 +301,7 @@ func (s routeSettings) by(p apiv3.IPPoolSpec, newer bool) plan.PoolRoutes {
 	default:
 		out.Encapsulation, out.Felix, out.BIRD = "not encapsulated", has(felix, programsNoEncap), has(bgp, programsNoEncap)
 	}
-	out.BIRD = out.BIRD && !out.Kept
+	out.BIRD = out.BIRD && !out.NotExported
 	// BIRD learns routes on the tunnel's interface as well before 3.33.
 	out.Direct = out.Felix && (!strings.HasSuffix(out.Encapsulation, " Always") || !newer && encapsulates(string(p.IPIPMode)) && !encapsulates(string(p.VXLANMode)))
 	return out
@@ -408,7 +408,7 @@ func (r routesRead) with(variables map[string]string) plan.Routes {
 		if cidr, err := netip.ParsePrefix(p.Spec.CIDR); err == nil {
 			out.Ranges = append(out.Ranges, cidr.Masked())
 			if p.Spec.DisableBGPExport {
-				out.Kept = append(out.Kept, cidr.Masked())
+				out.NotExported = append(out.NotExported, cidr.Masked())
 			}
 		}
 		if forPods(p.Spec) {

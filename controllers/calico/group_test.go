@@ -256,7 +256,7 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 	want := plan.PoolRoutes{CIDR: "10.5.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", BIRD: true}
 	plain := plan.PoolRoutes{Encapsulation: "not encapsulated", BIRD: true}
 	ranges := []netip.Prefix{netip.MustParsePrefix("10.5.0.0/16"), netip.MustParsePrefix("10.6.0.0/16"), netip.MustParsePrefix("10.7.0.0/16")}
-	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}, Plain: plain, Ranges: ranges, Kept: ranges[1:2]}, b.observe().Routes)
+	require.Equal(t, plan.Routes{Pools: []plan.PoolRoutes{want}, Plain: plain, Ranges: ranges, NotExported: ranges[1:2]}, b.observe().Routes)
 
 	create(apiv3.KindFelixConfiguration, "default", map[string]any{"programClusterRoutes": "Enabled"})
 	time.Sleep(20 * time.Millisecond)
@@ -348,7 +348,7 @@ func TestPoolsThatBGPDoesNotCarry(t *testing.T) {
 			for _, p := range got {
 				require.Equal(t, c.bird, p.BIRD)
 				require.Equal(t, c.unknown, p.Unknown != "", p.Unknown)
-				require.Equal(t, !c.bird && !c.unknown, plan.Routes{Pools: got}.Useless())
+				require.Equal(t, !c.bird && !c.unknown, plan.Routes{Pools: got}.BGPUnused())
 			}
 		})
 	}
@@ -460,7 +460,7 @@ func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 			require.Contains(t, got.Unknown, c.says)
 			require.Equal(t, c.says == "", got.Unknown == "")
 			require.Equal(t, c.direct, got.Direct, "whether each node announces the blocks of others too")
-			require.False(t, got.Unknown != "" && (routes.Useless() || got.BIRD || got.Felix))
+			require.False(t, got.Unknown != "" && (routes.BGPUnused() || got.BIRD || got.Felix))
 		})
 	}
 }

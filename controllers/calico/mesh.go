@@ -80,7 +80,7 @@ func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 	services, _ := servicesOf(o.Spec) // they only count as prefixes here
 	out := plan.BGPConfig{
 		Exists: true, Mesh: meshIn(o.Spec).plan(), ASN: uint32(ptr.Deref(o.Spec.ASNumber, defaultASN)), Services: services,
-		Restored: timeOf(o.Annotations[restoredAnnotation]), Keeper: keeperOf(o), Writer: writerOf(o),
+		Restored: timeOf(o.Annotations[restoredAnnotation]), ManagedBy: keeperOf(o), MeshWriter: writerOf(o),
 	}
 	before, unread := s.saved(o)
 	if before != nil {

@@ -41,7 +41,7 @@ func TestAMeshWithAPasswordGoesOffAndComesBackAsItWas(t *testing.T) {
 	original := b.giveConfig(withPassword)
 	b.run()
 	seen := b.observe().BGP
-	seen.Writer = "" // it is this test, where the API says it
+	seen.MeshWriter = "" // it is this test, where the API says it
 	require.Equal(t, plan.BGPConfig{
 		Exists: true, ASN: 64999, Mesh: plan.Mesh{
 			Enabled: ptr.To(true), Password: &plan.SecretRef{Name: "bgp", Key: "password"}, MaxRestartTime: ptr.To(200 * time.Second),
@@ -454,10 +454,10 @@ func TestWhoKeepsTheBGPConfiguration(t *testing.T) {
 	b := newBench(t)
 	b.giveConfig(func(o *apiv3.BGPConfiguration) { o.Labels = map[string]string{"argocd.argoproj.io/instance": "calico"} })
 	c := b.run().observe()
-	require.Equal(t, "Argo CD: label argocd.argoproj.io/instance=calico", c.BGP.Keeper)
+	require.Equal(t, "Argo CD: label argocd.argoproj.io/instance=calico", c.BGP.ManagedBy)
 	if inEtcd {
 		return
 	}
 	b.patch(b.custom(apiv3.KindBGPConfiguration, defaultConfig), `{"spec":{"nodeToNodeMeshEnabled":true}}`)
-	b.await("who has written the field", func(c plan.Cluster) bool { return strings.HasPrefix(c.BGP.Writer, "field manager ") })
+	b.await("who has written the field", func(c plan.Cluster) bool { return strings.HasPrefix(c.BGP.MeshWriter, "field manager ") })
 }

@@ -87,7 +87,7 @@ func nodeOf(n *corev1.Node, scope plan.DatastoreOptions) plan.Node {
 	}
 	for _, own := range n.Status.Addresses {
 		if addr, ok := parseAddress(own.Address); ok && (own.Type == corev1.NodeInternalIP || own.Type == corev1.NodeExternalIP) {
-			out.Own = append(out.Own, addr)
+			out.MachineAddresses = append(out.MachineAddresses, addr)
 		}
 	}
 	out.Slot, out.HasRoleLabel = n.Labels[scope.RoleLabel]

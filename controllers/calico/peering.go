@@ -54,7 +54,7 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.DatastoreOption
 	err = a.list(ctx, peering.KindBGPFilter, func(raw *unstructured.Unstructured) error {
 		o := apiv3.NewBGPFilter()
 		err := decode(a.group, raw, o)
-		out.Filters = append(out.Filters, peering.Filter{Name: o.Name, Peering: peeringOf(o), Is: filterIn(o)})
+		out.Filters = append(out.Filters, peering.Filter{Name: o.Name, Peering: peeringOf(o), Rules: filterIn(o)})
 		return err
 	})
 	if err != nil {

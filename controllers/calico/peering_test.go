@@ -54,7 +54,7 @@ func written() ([]peering.Filter, []peering.IPPool) {
 	for _, p := range putPools {
 		pools = append(pools, peering.IPPool{Name: p.Name, CIDR: p.CIDR, Peering: "b"})
 	}
-	return []peering.Filter{{Name: putFilter.Name, Peering: "b", Is: &putFilter.Filter}}, pools
+	return []peering.Filter{{Name: putFilter.Name, Peering: "b", Rules: &putFilter.Filter}}, pools
 }
 
 func TestTheObjectsOfAClusterPeeringAreWrittenPutRightAndDeleted(t *testing.T) {
@@ -89,7 +89,7 @@ func TestTheObjectsOfAClusterPeeringAreWrittenPutRightAndDeleted(t *testing.T) {
 			b.patch(b.custom(edit.kind, name), edit.patch)
 			filters, pools := written()
 			seen := b.peerings()
-			require.False(t, seen.Filters[0].Is != nil && seen.Filters[0].Is.Equal(*filters[0].Is) && seen.Pools[0] == pools[0], "it is not noticed")
+			require.False(t, seen.Filters[0].Rules != nil && seen.Filters[0].Rules.Equal(*filters[0].Rules) && seen.Pools[0] == pools[0], "it is not noticed")
 			b.apply(action, true)
 			require.Equal(t, before.Object["spec"], b.raw(edit.kind, name).Object["spec"])
 			put(false)

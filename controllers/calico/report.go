@@ -90,7 +90,7 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 	out := &report{object: o}
 	if r != nil {
 		out.updated, out.sessions, out.unread = r.updated, r.sessions, r.unread
-		starved := !r.cleared.IsZero() && now.Sub(r.cleared) >= plan.RoutesTurn && listsRoutes(r.object) && !listsRoutes(o)
+		starved := !r.cleared.IsZero() && now.Sub(r.cleared) >= plan.RoutesTimeout && listsRoutes(r.object) && !listsRoutes(o)
 		out.unlisted = starved || r.unlisted && (isCleared(o) || !listsRoutes(o))
 	}
 	switch {
@@ -232,7 +232,7 @@ func restarted(before, after string) bool {
 // not have are not missed.
 func (r *report) status(v4, v6 bool) plan.Status {
 	o := r.object
-	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.cleared, Regular: r.regular, Unlisted: r.unlisted}
+	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.cleared, Regular: r.regular, RoutesUnanswered: r.unlisted}
 	for key, m := range r.sessions {
 		out.Sessions = append(out.Sessions, plan.Session{
 			Peer: key.peer, Kind: key.kind, Established: m.established, Since: m.since,

@@ -133,16 +133,16 @@ func TestAReporterThatFailsOverRoutesIsRecognised(t *testing.T) {
 		o.Spec.Classes = []apiv3.NodeStatusClassType{apiv3.NodeStatusClassTypeRoutes}
 		return o
 	}
-	for after, want := range map[time.Duration]bool{plan.RoutesTurn - 1: false, plan.RoutesTurn: true} {
+	for after, want := range map[time.Duration]bool{plan.RoutesTimeout - 1: false, plan.RoutesTimeout: true} {
 		var r *report
 		r = r.next(asking(blankReport()), start, false)
 		r = r.next(blankReport(), start.Add(after), false)
 		r = r.next(reportOf(9, apiv3.BGPSessionStateEstablished, "12:00:00"), start.Add(after+time.Second), false)
-		require.Equal(t, want, r.status(true, false).Unlisted)
+		require.Equal(t, want, r.status(true, false).RoutesUnanswered)
 		r = r.next(blankReport(), start.Add(after+time.Minute), false)
-		require.Equal(t, want, r.status(true, false).Unlisted, "it stays known while its sessions are asked for")
+		require.Equal(t, want, r.status(true, false).RoutesUnanswered, "it stays known while its sessions are asked for")
 		r = r.next(asking(reportOf(10, apiv3.BGPSessionStateEstablished, "12:00:00")), start.Add(after+2*time.Minute), false)
-		require.False(t, r.status(true, false).Unlisted, "it has answered")
+		require.False(t, r.status(true, false).RoutesUnanswered, "it has answered")
 	}
 }
 

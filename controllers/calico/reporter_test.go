@@ -137,11 +137,11 @@ func TestTheRealReporterWithMorePathsThanAReportHolds(t *testing.T) {
 	b.watch(want)
 	askedAgain(t, f)
 	require.True(t, isCleared(b.report(five)), "a report of 2,000 blocks by six paths each is not taken")
-	b.clock.Move(plan.RoutesTurn)
+	b.clock.Move(plan.RoutesTimeout)
 	want.Routes = false
 	b.watch(want)
 	b.await("its sessions", func(c plan.Cluster) bool {
 		st := c.Statuses[five]
-		return !st.Updated.IsZero() && len(st.Sessions) == 1 && st.Unlisted
+		return !st.Updated.IsZero() && len(st.Sessions) == 1 && st.RoutesUnanswered
 	})
 }

@@ -326,11 +326,11 @@ func (r *Reconciler) try(ctx context.Context, s *scope) error {
 		switch {
 		case calico.Untriable(err): // only the write shows it
 		case calico.Refuses(err):
-			s.step.Problem = plan.Problemf("WriteRefused", "the datastore would not let rrpool %s, so nothing is written: %v: correct that value", plan.Described(action), err)
+			s.step.Problem = plan.Problemf("WriteRefused", "the datastore would not let rrpool %s, so nothing is written: %v: correct that value", plan.Details(action), err)
 			s.step.Actions = nil
 			return nil
 		case err != nil:
-			return fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Described(action), err)
+			return fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Details(action), err)
 		}
 	}
 	return nil

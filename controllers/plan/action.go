@@ -137,8 +137,8 @@ func (a ClearReflector) String() string {
 	return fmt.Sprintf("take the route reflector role from node %s", a.Node)
 }
 
-// Described is an action with the values that a datastore may refuse.
-func Described(a Action) string {
+// Details is an action with the values that a datastore may refuse.
+func Details(a Action) string {
 	if put, ok := a.(PutPeer); ok && put.Peer.ASN != 0 {
 		return fmt.Sprintf("%s with AS number %d", a, put.Peer.ASN)
 	}

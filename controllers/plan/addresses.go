@@ -8,9 +8,9 @@ import (
 // Usable nodes speak BGP and are expected to have sessions.
 func Usable(n Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
 
-// Shared gives, by BGP address, the names of those of the nodes that have it, where that is more than one: a session
+// SharedAddresses gives, by BGP address, the names of those of the nodes that have it, where that is more than one: a session
 // with it reaches one of them at most, and nothing tells whose it is.
-func Shared(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
+func SharedAddresses(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
 	out := map[netip.Addr][]string{}
 	for i := range nodes {
 		if of(nodes[i]) {
@@ -27,15 +27,15 @@ func Shared(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
 	return out
 }
 
-// Here reports whether an address is that of one of the nodes: its BGP address, or another of its machine. One that
+// IsMachineAddress reports whether an address is that of one of the nodes: its BGP address, or another of its machine. One that
 // several machines have is that of the router before them.
-func Here(a netip.Addr, nodes []Node) bool {
+func IsMachineAddress(a netip.Addr, nodes []Node) bool {
 	own := 0
 	for i := range nodes {
 		if slices.Contains(nodes[i].Addresses, a) {
 			return true
 		}
-		if slices.Contains(nodes[i].Own, a) {
+		if slices.Contains(nodes[i].MachineAddresses, a) {
 			own++
 		}
 	}
@@ -71,14 +71,14 @@ func Unreachable(nodes []Node) func(netip.Addr) string {
 	}
 }
 
-// Apart are the Ready nodes with a BGP address that is none of the machine's own as Kubernetes knows them, where most others
+// WithUnexpectedAddress are the Ready nodes with a BGP address that is none of the machine's own as Kubernetes knows them, where most others
 // have one of theirs: Calico has taken that of another interface, such as a bridge of containers.
-func Apart(nodes []Node) []Node {
+func WithUnexpectedAddress(nodes []Node) []Node {
 	var apart []Node
 	usual := 0
 	for _, n := range nodes {
-		switch own := func(a netip.Addr) bool { return slices.Contains(n.Own, a) }; {
-		case !Usable(n) || len(n.Own) == 0:
+		switch own := func(a netip.Addr) bool { return slices.Contains(n.MachineAddresses, a) }; {
+		case !Usable(n) || len(n.MachineAddresses) == 0:
 		case slices.ContainsFunc(n.Addresses, own):
 			usual++
 		default:

@@ -129,8 +129,8 @@ type Node struct {
 	Pooled bool
 	// Addresses are the BGP addresses, IPv4 before IPv6. Empty: the node speaks no BGP.
 	Addresses []netip.Addr
-	// Own are the addresses of the machine as Kubernetes knows them, whatever Calico has chosen.
-	Own []netip.Addr
+	// MachineAddresses are the addresses of the machine as Kubernetes knows them, whatever Calico has chosen.
+	MachineAddresses []netip.Addr
 	// Subnets are those that the BGP addresses are in, of which a part may be free.
 	Subnets []netip.Prefix
 	// ASN is the node's own AS number, 0 for the cluster's default.
@@ -251,9 +251,9 @@ type BGPConfig struct {
 	Saved       *Mesh
 	SavedAbsent bool
 	SavedUnread string
-	// Keeper is the tool that the object is described to elsewhere, as Argo CD, and would be brought back by, as far as its metadata show; Writer
+	// ManagedBy is the tool that the object is described to elsewhere, as Argo CD, and would be brought back by, as far as its metadata show; Writer
 	// who has written nodeToNodeMeshEnabled last.
-	Keeper, Writer string
+	ManagedBy, MeshWriter string
 	// Restored is when we switched the mesh on again, zero while we have not.
 	Restored time.Time
 }
@@ -318,16 +318,16 @@ type Status struct {
 	// Routes known to BIRD, only while they are asked for; HasRoutes says whether.
 	Routes    []Route
 	HasRoutes bool
-	// Unlisted: the reporter did not answer while routes were asked for. Calico's fails as a whole where one route is of several next hops, or of a
+	// RoutesUnanswered: the reporter did not answer while routes were asked for. Calico's fails as a whole where one route is of several next hops, or of a
 	// protocol whose name it does not know, as those to workloads and of BIRD templates of the user's are.
-	Unlisted bool
+	RoutesUnanswered bool
 	// Unread are the sessions that could not be read, UnreadRoutes the same of routes, each with its text, sorted. What they
 	// say is not known: Sessions and Waiting lack them, and with UnreadRoutes no route is known.
 	Unread, UnreadRoutes []string
 }
 
-// RoutesTurn is how long a reporter that is asked for routes has to answer, before it is asked without.
-const RoutesTurn = 30 * time.Second
+// RoutesTimeout is how long a reporter that is asked for routes has to answer, before it is asked without.
+const RoutesTimeout = 30 * time.Second
 
 // SessionKind is where a session's configuration comes from.
 type SessionKind string

@@ -13,8 +13,8 @@ type Routes struct {
 	Plain PoolRoutes
 	// Ranges are those of all IPPools, whatever they are for. A route reflector passes on no block outside of them, while its own node announces
 	// it to the mesh. What a pool keeps from BGP (disableBGPExport) the mesh does not have either. Nil: not known.
-	// Kept are those of them that are kept from it.
-	Ranges, Kept []netip.Prefix
+	// NotExported are those of them that are kept from it.
+	Ranges, NotExported []netip.Prefix
 	// Marks are the ranges that a node marks for BGP, by node; those under "" are of all nodes that have none of their own.
 	Marks map[string][]Mark
 	// Unknown is why the last attempt to read it failed, "" where it did not.
@@ -39,9 +39,9 @@ type PoolRoutes struct {
 	// Direct: Felix's are on the node's own interface, some at least. BIRD learns those, and each node announces the
 	// blocks of others too (Calico issue 13533).
 	Direct bool
-	// Kept: nothing of the pool is exported by BGP (disableBGPExport). Selector is its nodeSelector.
-	Kept     bool
-	Selector string
+	// NotExported: nothing of the pool is exported by BGP (disableBGPExport). Selector is its nodeSelector.
+	NotExported bool
+	Selector    string
 	// Unknown is why it is not known who programs them, "" where it is: neither BIRD nor Felix are set then, and some may be Direct.
 	Unknown string
 }
@@ -65,7 +65,7 @@ func (r Routes) Passed(node string, block netip.Prefix) bool {
 func (r Routes) inPool(block netip.Prefix) bool { return r.Ranges == nil || within(r.Ranges, block) }
 
 // Withheld reports whether no node announces a block.
-func (r Routes) Withheld(block netip.Prefix) bool { return within(r.Kept, block) }
+func (r Routes) Withheld(block netip.Prefix) bool { return within(r.NotExported, block) }
 
 func within(ranges []netip.Prefix, block netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, func(c netip.Prefix) bool { return c.Bits() <= block.Bits() && c.Contains(block.Addr()) })
@@ -87,7 +87,7 @@ func (r Routes) marked(node string, block netip.Prefix) *Mark {
 
 func (p PoolRoutes) String() string {
 	out := p.CIDR + ": " + p.Encapsulation
-	if p.Kept {
+	if p.NotExported {
 		out += ", not exported by BGP"
 	}
 	if p.Unknown != "" {
@@ -96,13 +96,13 @@ func (p PoolRoutes) String() string {
 	return out
 }
 
-// Useless is where BGP is known to carry none of them: what route reflectors pass on is of no use to pods.
-func (r Routes) Useless() bool {
+// BGPUnused is where BGP is known to carry none of them: what route reflectors pass on is of no use to pods.
+func (r Routes) BGPUnused() bool {
 	return len(r.Pools) > 0 && !slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return p.BIRD || p.Unknown != "" })
 }
 
-// Instead says who programs the routes then.
-func (r Routes) Instead() string {
+// BGPUnusedReason says who programs the routes then.
+func (r Routes) BGPUnusedReason() string {
 	if slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return !p.Felix }) {
 		return "BGP carries the routes to no pods"
 	}

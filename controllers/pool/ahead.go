@@ -27,7 +27,7 @@ func (r *Reconciler) try(ctx context.Context, s *Scope) {
 		problem := refused(action, err)
 		if problem == nil {
 			before := s.Untried
-			s.Untried = fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Described(action), err)
+			s.Untried = fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Details(action), err)
 			if calico.Untriable(err) {
 				if before != nil {
 					s.Untried = fmt.Errorf("%w; %w", before, s.Untried) // each is named
@@ -52,7 +52,7 @@ func refused(action plan.Action, err error) *plan.Problem {
 		return plan.Problemf("NameTaken", "%s", taken)
 	case calico.Refuses(err):
 		return plan.Problemf(ReasonWriteRefused,
-			"the datastore would not let rrpool %s, so nothing is changed or ordered: %v: correct that value, or delete this object", plan.Described(action), err)
+			"the datastore would not let rrpool %s, so nothing is changed or ordered: %v: correct that value, or delete this object", plan.Details(action), err)
 	}
 	return nil
 }

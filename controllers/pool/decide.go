@@ -332,7 +332,7 @@ func kindNow(nodes []plan.Node) (largest v1alpha1.TopologyType) {
 // shape turns the wanted number of reflectors per zone into what the topology takes. A reflector that comes to
 // serve more clients than it should is no reason to stop what works: then problem is set and serious is not.
 func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
-	spec = topology.Read(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
+	spec = topology.ReadSpec(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
 	if kind := spec.Kind; s.inPlace() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
 		return spec, perZone, plan.Problemf(ReasonTopologyNotSupported, "spec.topology.type: %s needs nodes that do nothing but reflect "+
 			"(spec.provider.type: IKS), and here existing nodes reflect, which run workloads as well: use Single", kind), true
@@ -341,7 +341,7 @@ func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, per
 		spec.Kind = v1alpha1.TopologySingle
 	}
 	now := kindNow(s.Cluster.Nodes)
-	spec, total, problem := topology.Size(spec.Standing(s.Cluster.Nodes, s.Cluster.Peers), clients, zones, perZone*len(zones), now)
+	spec, total, problem := topology.Size(spec.WithCurrent(s.Cluster.Nodes, s.Cluster.Peers), clients, zones, perZone*len(zones), now)
 	if problem != nil {
 		return spec, perZone, problem, problem.Reason != topology.ReasonTooManyClients || now != spec.Kind
 	}

@@ -83,7 +83,7 @@ func (p *Network) Take(ctx context.Context, why string) error {
 	}
 	p.restart(p.seen.Nodes, seen.Nodes)
 	p.seen = seen
-	p.model.Take(seen)
+	p.model.Reset(seen)
 	p.judge(why)
 	return nil
 }

@@ -49,7 +49,7 @@ func (m *model) read(c *cluster) {
 	net := conf.Network(every)
 	c.paths = 0
 	for _, n := range c.Nodes {
-		if most, _ := net.Held(n.Name, every); pods(&n) {
+		if most, _ := net.HeldPaths(n.Name, every); pods(&n) {
 			c.paths = max(c.paths, most.Paths)
 		}
 	}

@@ -112,7 +112,7 @@ func (m *model) spread(n network) *routes {
 		out.Client = out.Client && !n.muted.has(i)
 		return out
 	}
-	net := simulate.Sessions(m.names, func(a, b string) (mine, yours simulate.Side, up bool) {
+	net := simulate.NetworkOf(m.names, func(a, b string) (mine, yours simulate.Side, up bool) {
 		i, j := m.indexOf(a), m.indexOf(b)
 		return side(i, j), side(j, i), i != j && n.up.has(i, j)
 	})

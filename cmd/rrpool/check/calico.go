@@ -137,8 +137,8 @@ func calicoNode(f facts) *Result {
 func mesh(f facts) *Result {
 	bgp := f.snapshot.Cluster.BGP
 	switch {
-	case bgp.Keeper != "" && (bgp.MeshOn() || rollout.Relied(f.snapshot.Cluster)):
-		return warn("BGPConfiguration default is described elsewhere (%s), which may undo what rrpool writes there: the mesh is on again then", bgp.Keeper).
+	case bgp.ManagedBy != "" && (bgp.MeshOn() || rollout.Relied(f.snapshot.Cluster)):
+		return warn("BGPConfiguration default is described elsewhere (%s), which may undo what rrpool writes there: the mesh is on again then", bgp.ManagedBy).
 			reason("MeshReversed").do("let that leave nodeToNodeMeshEnabled, nodeMeshPassword and the annotations rrpool.io/* alone")
 	case bgp.MeshOn():
 		return fine("the node-to-node mesh is on")
@@ -150,8 +150,8 @@ func mesh(f facts) *Result {
 	switch {
 	case step.Problem != nil && step.Problem.Reason == "RoutesFromRouters":
 		return refusal(*step.Problem)
-	case f.snapshot.Cluster.Routes.Useless():
-		return note("the node-to-node mesh is off, and not by rrpool; no pod needs it: %s", f.snapshot.Cluster.Routes.Instead())
+	case f.snapshot.Cluster.Routes.BGPUnused():
+		return note("the node-to-node mesh is off, and not by rrpool; no pod needs it: %s", f.snapshot.Cluster.Routes.BGPUnusedReason())
 	case source == simulate.SourceRouters:
 		return off.do("leave it off: nothing is changed there")
 	case source == simulate.SourceNone && step.Problem == nil && step.Name == "AwaitMesh":
@@ -345,7 +345,7 @@ func addresses(f facts) *Result {
 	if f.snapshot.Cluster.BGP.MeshOn() && rollout.Starting(f.snapshot.Cluster) {
 		refuses = fail
 	}
-	ready, all := plan.Shared(nodes, plan.Usable), plan.Shared(nodes, plan.Node.SpeaksBGP)
+	ready, all := plan.SharedAddresses(nodes, plan.Usable), plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
 	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
 		if names := ready[a]; len(names) > 0 {
 			clash = append(clash, fmt.Sprintf("%s: %s", a, plan.Few(names)))
@@ -360,7 +360,7 @@ func addresses(f facts) *Result {
 			}
 		}
 	}
-	for _, n := range plan.Apart(nodes) {
+	for _, n := range plan.WithUnexpectedAddress(nodes) {
 		apart = append(apart, fmt.Sprintf("%s: %s", n.Name, n.Addresses[0]))
 	}
 	switch {
@@ -538,23 +538,23 @@ func routes(f facts) *Result {
 		refuses = fail
 	}
 	switch {
-	case len(marked) > 0 && !r.Useless():
+	case len(marked) > 0 && !r.BGPUnused():
 		return refuses("route reflectors do not pass on %s of nodes with the community NO_ADVERTISE, or one that cannot be read", iostreams.Number(len(marked), "block")).
 			also(marked[:min(len(marked), 10)]...).see("BlocksMarkedNoAdvertise")
-	case len(outside) > 0 && !r.Useless():
+	case len(outside) > 0 && !r.BGPUnused():
 		return refuses("route reflectors do not pass on %s of nodes that are in no IPPool", iostreams.Number(len(outside), "block")).
 			also(outside[:min(len(outside), 10)]...).see("BlocksOutsideIPPools")
 	case len(r.Pools) == 0:
 		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
-	case len(disputed) > 0 && r.Useless() && !f.begun():
+	case len(disputed) > 0 && r.BGPUnused() && !f.begun():
 		return fail("neither Felix nor BIRD programs the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).see("NoRoutesOverBGP")
 	case len(disputed) > 0:
 		return warn("both or neither of Felix and BIRD program the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).
 			do("let programClusterRoutes of FelixConfiguration default and of BGPConfiguration default complement each other")
-	case r.Useless() && !f.begun():
-		return fail("%s: route reflectors would change nothing for them", r.Instead()).also(felix...).also(bird...).see("NoRoutesOverBGP")
-	case r.Useless():
-		return warn("%s: the route reflectors change nothing for them", r.Instead()).also(felix...).also(bird...).
+	case r.BGPUnused() && !f.begun():
+		return fail("%s: route reflectors would change nothing for them", r.BGPUnusedReason()).also(felix...).also(bird...).see("NoRoutesOverBGP")
+	case r.BGPUnused():
+		return warn("%s: the route reflectors change nothing for them", r.BGPUnusedReason()).also(felix...).also(bird...).
 			do("go back to the mesh: rrpool has a use only where BGP carries routes to pods")
 	case len(doubtful) > 0:
 		return unknown("who programs the routes to the pods of %s is not known", iostreams.Number(len(doubtful), "IPPool")).also(doubtful...).also(felix...).also(bird...).
@@ -577,7 +577,7 @@ func programmed(pools []plan.PoolRoutes) (bird, felix, disputed, doubtful []stri
 		switch text := p.String(); {
 		case p.Unknown != "":
 			doubtful = append(doubtful, text)
-		case p.Kept && !p.Felix:
+		case p.NotExported && !p.Felix:
 			bird = append(bird, text)
 		case p.BIRD == p.Felix:
 			disputed = append(disputed, text)

@@ -222,7 +222,7 @@ func TestCalico(t *testing.T) {
 		f.snapshot.Cluster.Nodes[1].Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 	}
 	ownAddress := func(f *facts) {
-		f.snapshot.Cluster.Nodes[0].Own = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+		f.snapshot.Cluster.Nodes[0].MachineAddresses = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 		f.snapshot.Cluster.Peers = []plan.Peer{{Name: "tor", PeerIP: "192.0.2.1"}}
 	}
 	env := func(value string) func(*facts) {
@@ -243,10 +243,10 @@ func TestCalico(t *testing.T) {
 		"the mesh is off in etcd": {id: "mesh", edit: func(f *facts) {
 			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.CalicoAPI = new(bool), "etcdv3"
 		}, want: Error, says: "calicoctl patch"},
-		"the mesh is described elsewhere": {id: "mesh", edit: func(f *facts) { f.snapshot.Cluster.BGP.Keeper = "Argo CD: label x" }, want: Warning, says: "(Argo CD: label x)", page: "runbook/conditions.md#meshreversed"},
-		"and it is off, by rrpool":        {id: "mesh", edit: func(f *facts) { onOurs(f); f.snapshot.Cluster.BGP.Keeper = "Flux: label x" }, want: Warning, says: "may undo"},
+		"the mesh is described elsewhere": {id: "mesh", edit: func(f *facts) { f.snapshot.Cluster.BGP.ManagedBy = "Argo CD: label x" }, want: Warning, says: "(Argo CD: label x)", page: "runbook/conditions.md#meshreversed"},
+		"and it is off, by rrpool":        {id: "mesh", edit: func(f *facts) { onOurs(f); f.snapshot.Cluster.BGP.ManagedBy = "Flux: label x" }, want: Warning, says: "may undo"},
 		"and it is off, by others": {id: "mesh", edit: func(f *facts) {
-			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.Keeper = new(bool), "Flux: label x"
+			f.snapshot.Cluster.BGP.Mesh.Enabled, f.snapshot.Cluster.BGP.ManagedBy = new(bool), "Flux: label x"
 		}, want: Error, says: "not by rrpool"},
 		"nodes that cannot be joined":    {id: "decision", edit: problem("NodesNotJoined"), want: Error, page: "runbook/conditions.md#nodesnotjoined"},
 		"a datastore that objects prove": {id: "datastore", edit: func(f *facts) { f.calicoNode.found = false }, want: OK, says: "Kubernetes datastore"},

@@ -162,7 +162,7 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	if err != nil {
 		return Sized{}, err
 	}
-	out := Sized{Spec: topology.Read(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing()), PerZone: perZone}
+	out := Sized{Spec: topology.ReadSpec(c.Spec.Topology, c.Spec.BGP.NodeLabel, !c.Existing()), PerZone: perZone}
 	out.Kind, out.RackLabel = kind, c.rackLabel()
 	zones := len(c.Zones)
 	asked := perZone * zones
@@ -202,7 +202,7 @@ func (c Cluster) Arrange(s Sized) (topology.Layout, plan.Cluster) {
 	pool, clients := c.Pool(s.PerZone), c.Workloads(s.PerZone*len(c.Zones))
 	layout := topology.Arrange(s.Spec, topology.Session{}, clients, pool, c.Zones, s.PerZone)
 	bgp := plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: new(false)}, ASN: 64512}
-	return layout, plan.Cluster{BGP: bgp, Nodes: layout.Written(append(pool, clients...), s.RoleLabel), Peers: layout.Peers}
+	return layout, plan.Cluster{BGP: bgp, Nodes: layout.Applied(append(pool, clients...), s.RoleLabel), Peers: layout.Peers}
 }
 
 // Flags describe a cluster that does not exist.

@@ -140,7 +140,7 @@ func (e *environment) nodeName(zone, _ string) string {
 // next is rollout.Next. What is written now is written because of its step.
 func (e *environment) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
 	step := rollout.Next(o, d, now)
-	e.model.Because(step.Name)
+	e.model.SetCause(step.Name)
 	return step
 }
 
@@ -157,7 +157,7 @@ func (e *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 
 // pass lets time go by, and looks at each moment at which something changes whether all pods can reach each other.
 func (e *environment) pass(d time.Duration) {
-	for _, at := range append(e.model.Moments(d), e.model.Now().Add(d)) {
+	for _, at := range append(e.model.ChangeTimes(d), e.model.Now().Add(d)) {
 		if passed := at.Sub(e.model.Now()); passed > 0 {
 			e.lose()
 			e.model.Advance(passed)
@@ -200,7 +200,7 @@ func (e *environment) unreached() []string {
 		}
 	}
 	for node := range out.Clone() {
-		out.Insert(e.model.Alike(node)...)
+		out.Insert(e.model.SameClass(node)...)
 	}
 	return sets.List(out)
 }

@@ -56,7 +56,7 @@ func Run(ctx context.Context, in Input) (*Plan, error) {
 // outside, or from Felix.
 func (e *environment) modelled(nodes []string) []string {
 	seen := e.plan.in.Cluster
-	if seen.Routes.Useless() || seen.Routes.Unknown != "" {
+	if seen.Routes.BGPUnused() || seen.Routes.Unknown != "" {
 		return nil
 	}
 	sources := simulate.Sources(e.object.Spec.BGP.NodeLabel, seen)
@@ -108,7 +108,7 @@ func (e *environment) reconcile(ctx context.Context) error {
 		return nil
 	}
 	e.record(scope)
-	if scope.Step.Name == rollout.Steady && scope.Changes == 0 && e.model.Quiet() {
+	if scope.Step.Name == rollout.Steady && scope.Changes == 0 && e.model.Settled() {
 		e.plan.Settled = true
 		return nil
 	}

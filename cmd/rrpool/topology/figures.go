@@ -174,7 +174,7 @@ func (a *arrangement) countSessions(f *figures) {
 	for _, c := range a.network.Classes() {
 		name, size := c.Nodes[0], len(c.Nodes)
 		sessions := a.network.Sessions(name)
-		paths, rib := a.network.Held(name, a.isClient) // dedicated reflectors announce nothing
+		paths, rib := a.network.HeldPaths(name, a.isClient) // dedicated reflectors announce nothing
 		f.Sessions += sessions * size
 		switch {
 		case a.isClient(name):

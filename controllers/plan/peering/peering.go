@@ -42,8 +42,8 @@ type IPPool struct {
 // Filter is a BGPFilter of Calico's.
 type Filter struct {
 	Name, Peering string
-	// Is is what it lets through, nil where its rules are not such as we write.
-	Is *plan.PeeringFilter
+	// Rules is what it lets through, nil where its rules are not such as we write.
+	Rules *plan.PeeringFilter
 }
 
 // Observed is what a decision depends on.
@@ -292,7 +292,7 @@ func pools(o Observed, d Desired) []IPPool {
 func put(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) })
-	if at < 0 || o.Filters[at].Is == nil || !o.Filters[at].Is.Equal(let) {
+	if at < 0 || o.Filters[at].Rules == nil || !o.Filters[at].Rules.Equal(let) {
 		out = append(out, plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: let})
 	}
 	for _, p := range pools {
@@ -367,13 +367,13 @@ func stays(o Observed, p plan.Peer, expected []Session) bool {
 
 // narrow takes ranges that have an address of a node or apiserver of this cluster by now out of the filter: packets to it would go to the remote one.
 func narrow(o Observed, d Desired) []plan.Action {
-	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) && f.Peering == d.Name && f.Is != nil })
+	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) && f.Peering == d.Name && f.Rules != nil })
 	if at < 0 || o.Cluster.Locked != nil {
 		return nil
 	}
-	let := *o.Filters[at].Is
+	let := *o.Filters[at].Rules
 	let.Import = slices.DeleteFunc(slices.Clone(let.Import), func(c netip.Prefix) bool { return hostIn(c, o) != "" })
-	if let.Equal(*o.Filters[at].Is) {
+	if let.Equal(*o.Filters[at].Rules) {
 		return nil
 	}
 	return []plan.Action{plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: let}}

@@ -110,7 +110,7 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 		}, "OverlappingCIDRs", "services of this cluster"},
 		"a node lies in a remote range": {func(_, there *cluster) { there.announces("x", "172.16.0.0/24") }, "OverlappingCIDRs", "node r1"},
 		"another address of a machine lies in a remote range": {func(here, there *cluster) {
-			here.o.Cluster.Nodes[0].Own = []netip.Addr{addr("203.0.113.7")}
+			here.o.Cluster.Nodes[0].MachineAddresses = []netip.Addr{addr("203.0.113.7")}
 			there.announces("x", "203.0.113.0/24")
 		}, "OverlappingCIDRs", "node r1 (203.0.113.7)"},
 		"an apiserver lies in a remote range": {func(here, there *cluster) {
@@ -216,7 +216,7 @@ func TestWhatIsWritten(t *testing.T) {
 			here.d.Gone, here.o.Pools, here.o.Cluster.Peers = true, nil, nil
 		}, []string{"delete BGPFilter " + name}},
 		"a range with an address of a node by now is let in no more": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
-			here.o.Cluster.Nodes = append(here.o.Cluster.Nodes, plan.Node{Name: "new", Own: []netip.Addr{addr("10.201.3.3")}})
+			here.o.Cluster.Nodes = append(here.o.Cluster.Nodes, plan.Node{Name: "new", MachineAddresses: []netip.Addr{addr("10.201.3.3")}})
 			s := peering.Next(w.observed(0), here.d)
 			require.Equal(t, "OverlappingCIDRs", s.Problem.Reason)
 			require.Equal(t, cidrs("10.211.0.0/16"), s.Actions[0].(plan.PutFilter).Filter.Import)
@@ -226,7 +226,7 @@ func TestWhatIsWritten(t *testing.T) {
 			here.o.Apiservers, here.unknown = []netip.Addr{addr("10.201.3.3")}, true
 		}, []string{"write BGPFilter " + name}},
 		"nor is that written to a datastore that is locked": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
-			here.o.Cluster.Nodes = append(here.o.Cluster.Nodes, plan.Node{Name: "new", Own: []netip.Addr{addr("10.201.3.3")}})
+			here.o.Cluster.Nodes = append(here.o.Cluster.Nodes, plan.Node{Name: "new", MachineAddresses: []netip.Addr{addr("10.201.3.3")}})
 			here.o.Cluster.Locked = plan.Problemf("DatastoreLocked", "it is locked")
 		}, nil},
 		"a subnet that has pods as well is not one for nodes": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
@@ -259,7 +259,7 @@ func TestWhatIsWritten(t *testing.T) {
 		}, []string{write("1-172-16-1-1")}},
 		"a filter whose rules are not such as ours, and a pool that was enabled, come before that": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
 			here.o.Cluster.Peers[3].KeepNextHop = true
-			here.o.Filters[2].Is, here.o.Pools[1].Announced = nil, true
+			here.o.Filters[2].Rules, here.o.Pools[1].Announced = nil, true
 		}, []string{"write BGPFilter " + name, "write IPPool " + name + "-10-201-0-0-16 for 10.201.0.0/16"}},
 		"a change waits for a report that shows the last one": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
 			here.d.KeepNextHop = true

@@ -152,7 +152,7 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 // hostIn names a node or an apiserver of this cluster with an address in a range, "" for none.
 func hostIn(of netip.Prefix, o Observed) string {
 	for _, n := range o.Cluster.Nodes {
-		for _, a := range slices.Concat(n.Addresses, n.Own) {
+		for _, a := range slices.Concat(n.Addresses, n.MachineAddresses) {
 			if of.Contains(a) {
 				return fmt.Sprintf("node %s (%s)", n.Name, a)
 			}

@@ -142,7 +142,7 @@ func (w *world) manage(side, most int) (peering.Decision, string) {
 func (w *world) apply(c *cluster, action plan.Action) string {
 	switch a := action.(type) {
 	case plan.PutFilter:
-		put(&c.o.Filters, peering.Filter{Name: a.Name, Peering: a.Peering, Is: &a.Filter}, func(f peering.Filter) string { return f.Name })
+		put(&c.o.Filters, peering.Filter{Name: a.Name, Peering: a.Peering, Rules: &a.Filter}, func(f peering.Filter) string { return f.Name })
 	case plan.PutIPPool:
 		put(&c.o.Pools, peering.IPPool{Name: a.Name, Peering: a.Peering, CIDR: a.CIDR}, func(p peering.IPPool) string { return p.Name })
 	case plan.AnnounceServices:

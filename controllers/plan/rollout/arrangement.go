@@ -52,7 +52,7 @@ func (v *view) isScoped() bool {
 func (v *view) arrange() {
 	layout := topology.Layout{Kind: v1alpha1.TopologySingle, Peers: v.peers} // on the way back no reflector moves
 	if v.d.Mode == v1alpha1.ModeRouteReflector {
-		layout = topology.Arrange(v.d.Topology.Standing(v.Nodes, v.Peers), v.session(), v.workloads(), v.wanted, v.d.Pool.Zones, v.d.Pool.SizePerZone)
+		layout = topology.Arrange(v.d.Topology.WithCurrent(v.Nodes, v.Peers), v.session(), v.workloads(), v.wanted, v.d.Pool.Zones, v.d.Pool.SizePerZone)
 	}
 	a := &arrangement{Layout: layout, slots: map[string]topology.Slot{}, owners: map[netip.Prefix]string{}}
 	for _, s := range layout.Slots {
@@ -92,7 +92,7 @@ func (v *view) configuration(nodes []plan.Node, peers []plan.Peer) *simulate.Con
 
 // assigned are all nodes as they are once each is in place, clients in their racks: one without a slot has no role.
 func (v *view) assigned() []plan.Node {
-	out := v.arrangement.Written(v.Nodes, v.d.RoleLabel)
+	out := v.arrangement.Applied(v.Nodes, v.d.RoleLabel)
 	for i, n := range out {
 		if _, ok := v.arrangement.slots[n.Name]; !ok && n.IsOurs() {
 			out[i] = withSlot(n, "", "")
@@ -136,7 +136,7 @@ func (v *view) mostPaths() int { return 2 * cmp.Or(v.d.Topology.MaxPaths, 64) }
 // multiplied counts the paths that a node has to a prefix with the BGPPeers and roles as they are, where they are more than that, else 0.
 func (v *view) multiplied() (paths int) {
 	for _, c := range v.samples() {
-		most, _ := v.arrangement.now.Held(c.Name, everyNode)
+		most, _ := v.arrangement.now.HeldPaths(c.Name, everyNode)
 		paths = max(paths, int(min(most.Paths, 1<<30)))
 	}
 	if paths <= v.mostPaths() {

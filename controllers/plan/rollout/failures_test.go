@@ -347,7 +347,7 @@ func TestDisasters(t *testing.T) {
 func TestReflectorsGoWhateverIsNotAnnounced(t *testing.T) {
 	silent := func(block string) func(*rollout.Observed) {
 		return func(o *rollout.Observed) {
-			o.Routes.Kept = []netip.Prefix{netip.MustParsePrefix("10.3.0.0/24")}
+			o.Routes.NotExported = []netip.Prefix{netip.MustParsePrefix("10.3.0.0/24")}
 			o.Nodes[2].Blocks = append(slices.Clone(o.Nodes[2].Blocks), netip.MustParsePrefix(block))
 		}
 	}

@@ -192,7 +192,7 @@ func (v *view) sampleGate(g *gate, routes bool) {
 	}
 	for _, c := range sampled {
 		st, ok := v.Statuses[c.Name]
-		lists := routes && (!ok || !cleared(st) || !v.passed(st.Cleared, plan.RoutesTurn)) // else it is asked for its sessions alone
+		lists := routes && (!ok || !cleared(st) || !v.passed(st.Cleared, plan.RoutesTimeout)) // else it is asked for its sessions alone
 		g.watch = append(g.watch, plan.StatusRequest{Node: c.Name, Period: v.period(""), Routes: lists})
 		v.routesGate(g, c, routes)
 	}
@@ -216,7 +216,7 @@ const maxUnlisted = 3
 
 // unlisted are the clients that report their sessions, and not when they are asked for routes as well.
 func (v *view) unlisted() []plan.Node {
-	return filter(v.clients, func(n plan.Node) bool { return v.Statuses[n.Name].Unlisted })
+	return filter(v.clients, func(n plan.Node) bool { return v.Statuses[n.Name].RoutesUnanswered })
 }
 
 func (v *view) whyUnlisted() string {
@@ -241,7 +241,7 @@ func (v *view) recent() []plan.Node {
 
 // samples are the first and the last client that reports, and where they have different reflectors one of each group.
 func (v *view) samples() []plan.Node {
-	clients := filter(v.reporting(), func(n plan.Node) bool { return !v.Statuses[n.Name].Unlisted })
+	clients := filter(v.reporting(), func(n plan.Node) bool { return !v.Statuses[n.Name].RoutesUnanswered })
 	if len(clients) == 0 {
 		clients = v.reporting()
 	}

@@ -130,7 +130,7 @@ func TestAdviceOnReflectorsOfOurs(t *testing.T) {
 			o.Peers = append(o.Peers, plan.Peer{Name: "p", PeerIP: o.Nodes[0].Addresses[0].String()})
 		}, "ForeignInClusterPeer", "made by rrpool: delete it"},
 		"another address of a machine": {func(o *rollout.Observed) {
-			o.Nodes[0].Own = []netip.Addr{netip.MustParseAddr("172.16.0.1")}
+			o.Nodes[0].MachineAddresses = []netip.Addr{netip.MustParseAddr("172.16.0.1")}
 			o.Peers = append(o.Peers, plan.Peer{Name: "tor", PeerIP: "172.16.0.1", ASN: 64512})
 		}, "", ""},
 	} {
@@ -194,14 +194,14 @@ func TestAdviceDependsOnWhereRoutesComeFrom(t *testing.T) {
 			o.Peers = []plan.Peer{{Name: "p", NodeSelector: "has(x)", PeerIP: "172.16.0.1"}}
 		}, says: "switch it on"},
 		"another address of a machine": {on: true, edit: func(o *rollout.Observed) {
-			o.Nodes[0].Own, o.Peers = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}, []plan.Peer{tor}
+			o.Nodes[0].MachineAddresses, o.Peers = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}, []plan.Peer{tor}
 		}, reason: "ForeignInClusterPeer", says: "BGPPeer tor makes sessions"},
 		"another address of a machine, meshless": {edit: func(o *rollout.Observed) {
-			o.Nodes[0].Own, o.Peers = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}, []plan.Peer{tor}
+			o.Nodes[0].MachineAddresses, o.Peers = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}, []plan.Peer{tor}
 		}, reason: "ForeignInClusterPeer", says: firstTheMesh},
 		"the router's address on each machine": {on: true, edit: func(o *rollout.Observed) {
 			for i := range o.Nodes {
-				o.Nodes[i].Own = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}
+				o.Nodes[i].MachineAddresses = []netip.Addr{netip.MustParseAddr(tor.PeerIP)}
 			}
 			o.Peers = []plan.Peer{tor}
 		}},
@@ -713,7 +713,7 @@ func TestReportersThatCannotListRoutesDoNotKeepTheMesh(t *testing.T) {
 	unlisted := func(names ...string) rollout.Step {
 		for _, name := range names {
 			editStatus(&o, name, func(st *plan.Status) {
-				st.Cleared, st.Updated, st.HasRoutes, st.Routes, st.Unlisted = time.Time{}, w.now, false, nil, true
+				st.Cleared, st.Updated, st.HasRoutes, st.Routes, st.RoutesUnanswered = time.Time{}, w.now, false, nil, true
 			})
 		}
 		return w.next(o)

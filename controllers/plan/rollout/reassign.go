@@ -255,7 +255,7 @@ func clearRacks(v *view) *Step {
 // usesRacks: a BGPPeer of ours, planned or there, selects by our rack label.
 func (v *view) usesRacks() bool {
 	return slices.ContainsFunc(slices.Concat(v.peers, v.Peers), func(p plan.Peer) bool {
-		return p.Owned && topology.AsksForRack(p)
+		return p.Owned && topology.SelectsByRack(p)
 	})
 }
 

@@ -52,7 +52,7 @@ func TestSequencesThatOnceLostPackets(t *testing.T) {
 		"new zones, whose reflectors exchange nothing at first": {false, func(w *world) {
 			w.d.Pool.Zones, w.d.Pool.SizePerZone = []string{"zone-4"}, 3
 			for i := range 40 { // whatever they will be called
-				w.model.Mute(fmt.Sprintf("worker-%02d", 10+i), w.now.Add(10*time.Minute))
+				w.model.StopReflecting(fmt.Sprintf("worker-%02d", 10+i), w.now.Add(10*time.Minute))
 			}
 		}},
 	} {

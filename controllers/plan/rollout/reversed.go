@@ -100,7 +100,7 @@ func (v *view) reversed() *Step {
 	if v.passed(v.Reversed[n-1], pause) {
 		return nil
 	}
-	by := cmp.Or(v.BGP.Keeper, v.BGP.Writer, "others; the API does not say who")
+	by := cmp.Or(v.BGP.ManagedBy, v.BGP.MeshWriter, "others; the API does not say who")
 	return &Step{
 		Name: AwaitMeshOwner, Awaits: AwaitsOwner, WaitingFor: []string{"nodeToNodeMeshEnabled of BGPConfiguration default to be left to rrpool"},
 		Reason: fmt.Sprintf("the node-to-node mesh was switched on again %d times after rrpool had switched it off (%s): it stays on, and rrpool tries again after %s", n, by, pause),

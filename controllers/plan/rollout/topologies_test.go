@@ -41,7 +41,7 @@ func (w *world) wantLimited(kind v1alpha1.TopologyType, redundancy, sized, clien
 }
 
 func (w *world) arrange(spec topology.Spec, sized int) string {
-	spec, total, problem := topology.Size(spec.Standing(w.observe().Nodes, w.observe().Peers), w.workloadNodes(), w.d.Pool.Zones, sized, "")
+	spec, total, problem := topology.Size(spec.WithCurrent(w.observe().Nodes, w.observe().Peers), w.workloadNodes(), w.d.Pool.Zones, sized, "")
 	if problem != nil {
 		return problem.Message
 	}

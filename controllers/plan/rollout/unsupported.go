@@ -81,7 +81,7 @@ func sharedAddress(v *view) *plan.Problem {
 	if !v.refusesAddresses() {
 		return nil
 	}
-	shared := plan.Shared(v.Nodes, usable)
+	shared := plan.SharedAddresses(v.Nodes, usable)
 	for _, a := range slices.SortedFunc(maps.Keys(shared), netip.Addr.Compare) {
 		return plan.Problemf("SharedBGPAddress", "%d Ready nodes have the BGP address %s: %s: sessions reach one of them at most; "+
 			"let calico-node choose another, %s", len(shared[a]), a, plan.Few(shared[a]), detect)
@@ -119,10 +119,10 @@ func foreignReflector(v *view) *plan.Problem {
 // routesFromRouters: the mesh is off, and what nodes have instead is outside of the cluster. What routers pass on is not
 // known here, and they do what route reflectors would do.
 func routesFromRouters(v *view) *plan.Problem {
-	if !v.meshless() || v.Routes.Useless() {
+	if !v.meshless() || v.Routes.BGPUnused() {
 		return nil
 	}
-	routed, without := simulate.Routed(v.d.RoleLabel, v.Nodes, v.Peers), []string{}
+	routed, without := simulate.RouterPeers(v.d.RoleLabel, v.Nodes, v.Peers), []string{}
 	for _, n := range v.Nodes {
 		if n.SpeaksBGP() && routed[n.Name] == "" {
 			without = append(without, n.Name)
@@ -243,7 +243,7 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 	if p.PeerSelector != "" {
 		return true
 	}
-	return plan.Here(simulate.PeerAddress(p.PeerIP), nodes) && !itself(p, nodes)
+	return plan.IsMachineAddress(simulate.PeerAddress(p.PeerIP), nodes) && !itself(p, nodes)
 }
 
 // itself: the BGPPeer is of the node that has its address, and of no other. Calico leaves it out.
@@ -290,13 +290,13 @@ func uselessReflectors(v *view) *plan.Problem {
 	case !v.starting():
 	case v.Routes.Unknown != "":
 		return plan.Problemf("RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
-	case v.Routes.Useless():
+	case v.Routes.BGPUnused():
 		pools := make([]string, len(v.Routes.Pools))
 		for i, p := range v.Routes.Pools {
 			pools[i] = p.String()
 		}
 		return plan.Problemf("NoRoutesOverBGP", "%s (%s): route reflectors would change nothing, "+
-			"so none is ordered; %s", v.Routes.Instead(), plan.Few(pools), keep)
+			"so none is ordered; %s", v.Routes.BGPUnusedReason(), plan.Few(pools), keep)
 	}
 	return nil
 }

@@ -286,7 +286,7 @@ func (w *world) tick() {
 	}
 	if w.outdated {
 		w.outdated = false
-		w.each(func(b *simulate.Model) { b.Put(w.seenBy(b), w.scope()) })
+		w.each(func(b *simulate.Model) { b.Replace(w.seenBy(b), w.scope()) })
 	}
 	w.each(func(b *simulate.Model) { b.Advance(w.now.Sub(b.Now())) })
 	w.report()
@@ -407,13 +407,13 @@ func (w *world) overfill(st plan.Status) {
 	if st.Cleared.IsZero() {
 		st.Cleared, st.Updated = w.clock(), time.Time{}
 	}
-	st.Unlisted = st.Unlisted || w.clock().Sub(st.Cleared) >= plan.RoutesTurn
+	st.RoutesUnanswered = st.RoutesUnanswered || w.clock().Sub(st.Cleared) >= plan.RoutesTimeout
 	w.reports[st.Node] = &st
 }
 
 func (w *world) fill(m *machine, watch plan.StatusRequest, old *plan.Status, cleared bool) {
 	st, same := w.statusOf(m, watch.Routes, old)
-	st.Regular, st.Unlisted = w.regular && (same || old.Regular), old.Unlisted && !watch.Routes
+	st.Regular, st.RoutesUnanswered = w.regular && (same || old.Regular), old.RoutesUnanswered && !watch.Routes
 	if cleared || !same || w.regular {
 		w.reports[m.Name] = st
 		w.nextLook = w.now
@@ -539,7 +539,7 @@ func (w *world) multiplied() string {
 	every := func(string) bool { return true }
 	net, limit := simulate.NewConfiguration(w.d.RoleLabel, c.Nodes, c.BGP, c.Peers).Network(every), uint64(2*max(w.d.Topology.MaxPaths, 64)+1)
 	for _, m := range w.clients() {
-		if most, all := net.Held(m.Name, every); most.Paths > limit {
+		if most, all := net.HeldPaths(m.Name, every); most.Paths > limit {
 			return fmt.Sprintf("5: %s has %d paths to a prefix, and %d in all", m.Name, most.Paths, all.Paths)
 		}
 	}

@@ -37,7 +37,7 @@ type Rules struct {
 // Of gives the rules for a cluster of these nodes: a reflector that lacks an
 // address family could not serve the nodes that have it.
 func (r Rules) Of(nodes []plan.Node) Rules {
-	r.v4, r.v6, r.shared = false, false, plan.Shared(nodes, plan.Node.SpeaksBGP)
+	r.v4, r.v6, r.shared = false, false, plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
 	for _, n := range nodes {
 		r.v4 = r.v4 || n.Ready && slices.ContainsFunc(n.Addresses, netip.Addr.Is4)
 		r.v6 = r.v6 || n.Ready && slices.ContainsFunc(n.Addresses, netip.Addr.Is6)

@@ -98,8 +98,8 @@ func (m *Model) over(p pair) {
 	m.disturbed()
 }
 
-// Mute lets a node pass on no routes of others until then, sessions or not.
-func (m *Model) Mute(node string, until time.Time) {
+// StopReflecting lets a node pass on no routes of others until then, sessions or not.
+func (m *Model) StopReflecting(node string, until time.Time) {
 	m.mute[node] = until
 	m.disturbed()
 }

@@ -86,9 +86,9 @@ func TestFaults(t *testing.T) {
 			m.Cut("n1", "n2", false)
 		}, []time.Duration{0, up/2 - moment, up / 2}, []bool{true, true, false}},
 		"the reflector passes on nothing for a minute": {func(m *simulate.Model) {
-			m.Mute("n1", m.Now().Add(time.Minute))
+			m.StopReflecting("n1", m.Now().Add(time.Minute))
 		}, []time.Duration{0, time.Minute - moment, time.Minute}, []bool{true, true, false}},
-		"a client passes on nothing of others": {func(m *simulate.Model) { m.Mute("n2", m.Now().Add(time.Minute)) }, []time.Duration{0}, []bool{false}},
+		"a client passes on nothing of others": {func(m *simulate.Model) { m.StopReflecting("n2", m.Now().Add(time.Minute)) }, []time.Duration{0}, []bool{false}},
 		"BIRD recovers, its sessions stay":     {func(m *simulate.Model) { m.Recover("n1") }, []time.Duration{0, time.Minute}, []bool{false, false}},
 		"BIRD of the reflector recovers, its sessions are new": {func(m *simulate.Model) {
 			m.Recover("n1")
@@ -114,7 +114,7 @@ func TestFaults(t *testing.T) {
 		"the role has another label": {func(m *simulate.Model) {
 			c := m.Observe()
 			c.Nodes[0].Labels = nil
-			m.Put(c, plan.DatastoreOptions{RoleLabel: "another"})
+			m.Replace(c, plan.DatastoreOptions{RoleLabel: "another"})
 		}, []time.Duration{0, simulate.Lag}, []bool{false, true}},
 	} {
 		t.Run(name, func(t *testing.T) {

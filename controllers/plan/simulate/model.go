@@ -66,15 +66,15 @@ func New(c plan.Cluster, scope plan.DatastoreOptions, now time.Time) *Model {
 	for node, st := range c.Statuses {
 		m.watches[node] = watch{plan.StatusRequest{Node: node, Period: 10 * time.Second, Routes: st.HasRoutes}, now.Add(-time.Hour), now.Add(-time.Hour)}
 	}
-	m.Take(c)
+	m.Reset(c)
 	m.versions[0].from = time.Time{}
 	return m
 }
 
-// Take makes the cluster another one: all nodes have taken over already what is observed
+// Reset makes the cluster another one: all nodes have taken over already what is observed
 // there, and those that are not Ready are dead.
-func (m *Model) Take(c plan.Cluster) {
-	m.Put(c, m.scope)
+func (m *Model) Reset(c plan.Cluster) {
+	m.Replace(c, m.scope)
 	m.versions[len(m.versions)-1].from = m.now
 	for _, n := range m.nodes {
 		m.found(n)
@@ -82,8 +82,8 @@ func (m *Model) Take(c plan.Cluster) {
 	m.read()
 }
 
-// Put makes the cluster another one, which nodes take over as they do any other change.
-func (m *Model) Put(c plan.Cluster, scope plan.DatastoreOptions) {
+// Replace makes the cluster another one, which nodes take over as they do any other change.
+func (m *Model) Replace(c plan.Cluster, scope plan.DatastoreOptions) {
 	m.scope, m.given, m.nodes, m.bgp, m.peers = scope, c, slices.Clone(c.Nodes), c.BGP, map[string]plan.Peer{}
 	for _, p := range c.Peers {
 		m.peers[p.Name] = p
@@ -156,8 +156,8 @@ func (m *Model) sortedPeers() []plan.Peer {
 	return slices.SortedFunc(maps.Values(m.peers), func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Because says why the datastore is changed from now on, for Cause.
-func (m *Model) Because(why string) { m.because = why }
+// SetCause says why the datastore is changed from now on, for Cause.
+func (m *Model) SetCause(why string) { m.because = why }
 
 // Cause is why the nodes have configured what they have now.
 func (m *Model) Cause() string { return m.versions[m.current("")].because }

@@ -65,9 +65,9 @@ func newNetwork[K comparable](names []string, key func(name string) K, clusterID
 	return n
 }
 
-// Sessions is the network of nodes, sorted by name, of which each pair has a session that session says is up. Unlike
+// NetworkOf is the network of nodes, sorted by name, of which each pair has a session that session says is up. Unlike
 // those of a Configuration, its nodes may have read the datastore at different times.
-func Sessions(names []string, session func(a, b string) (mine, yours Side, up bool)) *Network {
+func NetworkOf(names []string, session func(a, b string) (mine, yours Side, up bool)) *Network {
 	name := func(name string) string { return name }
 	clusterID := func(name string) string {
 		for _, peer := range names {
@@ -177,9 +177,9 @@ func (n *Network) RIB(node string) Count {
 	return all
 }
 
-// Held counts the paths that a node holds to a prefix of another node, the most that there
+// HeldPaths counts the paths that a node holds to a prefix of another node, the most that there
 // are, and those to all prefixes. Each node that announces has one prefix.
-func (n *Network) Held(node string, announces func(node string) bool) (most, all Count) {
+func (n *Network) HeldPaths(node string, announces func(node string) bool) (most, all Count) {
 	return n.held(n.ClassOf(node), func(origin int) (others int) {
 		for _, name := range n.classes[origin].Nodes {
 			if name != node && announces(name) {

@@ -246,7 +246,7 @@ func (o *oracle) sessions() *simulate.Network {
 	}
 	slices.Sort(names)
 	c := o.configuration()
-	return simulate.Sessions(names, func(a, b string) (mine, yours simulate.Side, up bool) {
+	return simulate.NetworkOf(names, func(a, b string) (mine, yours simulate.Side, up bool) {
 		mine, here := c.Side(a, b)
 		yours, there := c.Side(b, a)
 		return mine, yours, here && there && mine.Fits(yours)

@@ -165,7 +165,7 @@ func (m *Model) reported(node string) []reported {
 	if cached, ok := cache[node]; ok {
 		return cached
 	}
-	self, shared := m.nodes[m.index[node]], plan.Shared(m.nodes, plan.Node.SpeaksBGP)
+	self, shared := m.nodes[m.index[node]], plan.SharedAddresses(m.nodes, plan.Node.SpeaksBGP)
 	var out []reported
 	for _, n := range m.nodes {
 		side, ok := v.Side(node, n.Name)
@@ -282,8 +282,8 @@ func (m *Model) kind(name string, first, last int) string {
 	return string(key)
 }
 
-// Alike are the nodes that cannot be told apart from a node, itself among them.
-func (m *Model) Alike(name string) []string {
+// SameClass are the nodes that cannot be told apart from a node, itself among them.
+func (m *Model) SameClass(name string) []string {
 	now := m.moment()
 	if class := now.ClassOf(name); class >= 0 {
 		return now.classes[class].Nodes
@@ -315,15 +315,15 @@ func (m *Model) Sessions() (all, perReflector, perClient int) {
 	return all / 2, perReflector, perClient
 }
 
-// Quiet reports whether everything has settled: all nodes have taken over the last
+// Settled reports whether everything has settled: all nodes have taken over the last
 // change, and all sessions that come of it had the time to come up.
-func (m *Model) Quiet() bool {
+func (m *Model) Settled() bool {
 	return !m.versions[len(m.versions)-1].from.Add(Connect).After(m.now)
 }
 
-// Moments are when something may change from now until d later, in order: a node takes
+// ChangeTimes are when something may change from now until d later, in order: a node takes
 // over a change, or a session comes up.
-func (m *Model) Moments(d time.Duration) []time.Time {
+func (m *Model) ChangeTimes(d time.Duration) []time.Time {
 	var out []time.Time
 	for _, v := range m.versions[1:] {
 		for _, at := range []time.Time{v.from, v.from.Add(Connect)} {

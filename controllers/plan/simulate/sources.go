@@ -29,9 +29,9 @@ const (
 func Sources(roleLabel string, c plan.Cluster) map[string]Source {
 	config := NewConfiguration(roleLabel, c.Nodes, c.BGP, c.Peers)
 	network := config.Network(func(string) bool { return true })
-	routed := Routed(roleLabel, c.Nodes, c.Peers)
+	routed := RouterPeers(roleLabel, c.Nodes, c.Peers)
 	beside := speakers(roleLabel, c.Nodes, c.Peers, func(a netip.Addr) bool {
-		return plan.Here(a, c.Nodes) && !slices.ContainsFunc(c.Nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, a) })
+		return plan.IsMachineAddress(a, c.Nodes) && !slices.ContainsFunc(c.Nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, a) })
 	})
 	out := make(map[string]Source, len(config.names))
 	for i, class := range network.classes {
@@ -66,10 +66,10 @@ func (n *Network) source(class int, mesh bool) Source {
 	return out
 }
 
-// Routed names for each node with a session to a router outside of the cluster the first BGPPeer that gives it one. Those
+// RouterPeers names for each node with a session to a router outside of the cluster the first BGPPeer that gives it one. Those
 // of rrpool lead to no router, and neither do those to pods or to the node itself.
-func Routed(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]string {
-	return speakers(roleLabel, nodes, peers, func(a netip.Addr) bool { return !plan.Here(a, nodes) })
+func RouterPeers(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]string {
+	return speakers(roleLabel, nodes, peers, func(a netip.Addr) bool { return !plan.IsMachineAddress(a, nodes) })
 }
 
 // speakers is the same for the addresses of which that holds.

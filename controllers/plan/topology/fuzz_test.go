@@ -69,7 +69,7 @@ func FuzzSpec(f *testing.F) {
 			return
 		}
 		began := working(t)
-		spec := topology.Read(object.Spec.Topology, object.Spec.BGP.NodeLabel, true)
+		spec := topology.ReadSpec(object.Spec.Topology, object.Spec.BGP.NodeLabel, true)
 		w := labelled(int(clients)+1, int(zones%5)+1, 60/(int(zones%5)+1), spec.RackLabel, strings.Split(racks, ",")...)
 		size, err := sizing.Reflectors(object.Spec.Sizing, len(w.clients), len(w.zones))
 		if err != nil {
@@ -110,7 +110,7 @@ func requireSound(t require.TestingT, layout topology.Layout, spec topology.Spec
 		require.True(t, slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Name == node }))
 		require.Empty(t, validation.IsValidLabelValue(rack), "%q", rack)
 	}
-	written := layout.Written(nodes, spec.RoleLabel)
+	written := layout.Applied(nodes, spec.RoleLabel)
 	// Each client that is where the layout wants it is in one group, and counts there.
 	var selectors []*selector.Selector
 	for _, g := range layout.Groups {
@@ -167,7 +167,7 @@ func FuzzSelectors(f *testing.F) {
 			}
 			layout := w.arrange()
 			requireSound(t, layout, w.spec, append(w.clients, w.reflectors...))
-			requireMeant(t, layout, layout.Written(w.clients, roleLabel), key, byRack)
+			requireMeant(t, layout, layout.Applied(w.clients, roleLabel), key, byRack)
 			for _, value := range []string{a, b, c} {
 				named := slices.ContainsFunc(layout.Groups, func(g topology.Group) bool { return g.Name == value })
 				valid := len(validation.IsValidLabelValue(value)) == 0
@@ -200,7 +200,7 @@ func (w *world) planned(clients []plan.Node) topology.Layout {
 func (w *world) sides(clients, all []plan.Node) map[[2]string]simulate.Side {
 	layout := w.planned(clients)
 	off := false
-	config := simulate.NewConfiguration(roleLabel, layout.Written(all, roleLabel), plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}}, layout.Peers)
+	config := simulate.NewConfiguration(roleLabel, layout.Applied(all, roleLabel), plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &off}}, layout.Peers)
 	out := map[[2]string]simulate.Side{}
 	for _, a := range all {
 		for _, b := range all {

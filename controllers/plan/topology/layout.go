@@ -42,9 +42,9 @@ type Spec struct {
 	IDs map[string]string
 }
 
-// Read gives the Spec of what an object says, complete also where that has no defaults.
+// ReadSpec gives the Spec of what an object says, complete also where that has no defaults.
 // Reflectors that are not dedicated run workloads as well, and serve fewer clients.
-func Read(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec {
+func ReadSpec(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec {
 	limit := v1alpha1.MaxClientsShared
 	if dedicated {
 		limit = v1alpha1.MaxClientsDedicated
@@ -99,9 +99,9 @@ type Layout struct {
 	Depth int
 }
 
-// Written gives nodes as they are once the layout is written to them: clients in their
+// Applied gives nodes as they are once the layout is written to them: clients in their
 // racks, reflectors in their slots.
-func (l Layout) Written(nodes []plan.Node, roleLabel string) []plan.Node {
+func (l Layout) Applied(nodes []plan.Node, roleLabel string) []plan.Node {
 	slots := map[string]Slot{}
 	for _, s := range l.Slots {
 		slots[s.Node] = s
@@ -235,9 +235,9 @@ func (l *Layout) sortPeers() {
 	slices.SortFunc(l.Peers, func(a, b plan.Peer) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Standing adds to a spec what the cluster itself remembers: which group is open, and which racks have reflectors.
+// WithCurrent adds to a spec what the cluster itself remembers: which group is open, and which racks have reflectors.
 // That keeps a layout still at the edge, where one client more or less fills or empties a rack.
-func (s Spec) Standing(nodes []plan.Node, peers []plan.Peer) Spec {
+func (s Spec) WithCurrent(nodes []plan.Node, peers []plan.Peer) Spec {
 	s.Open, s.Racks, s.IDs = nil, nil, map[string]string{}
 	for _, p := range peers {
 		prefix, _, found := strings.Cut(p.Name, ".")

@@ -119,8 +119,8 @@ func peer(name, nodes, peers string, s Session) plan.Peer {
 	}
 }
 
-// AsksForRack reports whether a BGPPeer selects clients by the label that rrpool writes.
-func AsksForRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "+plan.RackLabel+" ") }
+// SelectsByRack reports whether a BGPPeer selects clients by the label that rrpool writes.
+func SelectsByRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "+plan.RackLabel+" ") }
 
 // Scoped gives Single's peers as they have to be while there are reflectors of a
 // topology that has other cluster IDs: they select those of Single only, and of Quorum,

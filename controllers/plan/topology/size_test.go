@@ -148,7 +148,7 @@ func TestRacksBySizeOpenWhenTheOthersAreFull(t *testing.T) {
 	}
 	w.joinAll(19).settle(2)
 	require.Equal(t, map[string]int{"1": 19}, state())
-	require.False(t, slices.ContainsFunc(w.peers, topology.AsksForRack), "one rack needs no labels")
+	require.False(t, slices.ContainsFunc(w.peers, topology.SelectsByRack), "one rack needs no labels")
 	for _, step := range []struct {
 		join int
 		want map[string]int

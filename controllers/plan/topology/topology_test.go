@@ -263,7 +263,7 @@ func (w *world) joinAll(n int) *world {
 }
 
 func (w *world) standing() topology.Spec {
-	return w.spec.Standing(slices.Concat(w.clients, w.reflectors), w.peers)
+	return w.spec.WithCurrent(slices.Concat(w.clients, w.reflectors), w.peers)
 }
 
 func (w *world) size(sized int) *plan.Problem {
@@ -308,7 +308,7 @@ func (w *world) follow(l topology.Layout) {
 		n.HasRoleLabel, n.Slot, n.ClusterID, n.Labels = false, "", "", maps.Clone(n.Labels)
 		delete(n.Labels, roleLabel)
 	}
-	w.reflectors, w.clients, w.peers = l.Written(reflectors, roleLabel), l.Written(w.clients, roleLabel), l.Peers
+	w.reflectors, w.clients, w.peers = l.Applied(reflectors, roleLabel), l.Applied(w.clients, roleLabel), l.Peers
 }
 
 // settle sizes, orders, arranges and follows.
