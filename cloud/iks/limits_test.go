@@ -114,6 +114,6 @@ func TestWhichFlavorsAreBareMetal(t *testing.T) {
 
 func TestTheRegionOfAZone(t *testing.T) {
 	for zone, want := range map[string]string{"us-south-1": "us-south", "jp-osa-3": "jp-osa", "dal10": "dal", "wdc04": "wdc", "zone-a": "", "z1": "", "lab-zone-b": "", "": ""} {
-		require.Equal(t, want, region(zone), "%q: where the form is another, no zone is refused for it", zone)
+		require.Equal(t, want, regionOf(zone), "%q: where the form is another, no zone is refused for it", zone)
 	}
 }

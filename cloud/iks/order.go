@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -203,7 +202,7 @@ func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error
 		switch {
 		case err == nil && there.lacks(zone):
 			return p.invalidOrder("there is no zone %s: correct zones; the cluster has %s", zone, cloud.Capped(v.state.ClusterZones, ", "))
-		case len(v.state.ClusterZones) > 0 && region(zone) != "" && !slices.ContainsFunc(v.state.ClusterZones, func(z string) bool { return region(z) == region(zone) }):
+		case len(v.state.ClusterZones) > 0 && regionOf(zone) != "" && !slices.ContainsFunc(v.state.ClusterZones, func(z string) bool { return regionOf(z) == regionOf(zone) }):
 			return p.invalidOrder("zone %s is in another region than the cluster, which cannot have workers there: correct zones; the cluster has %s",
 				zone, cloud.Capped(v.state.ClusterZones, ", "))
 		case err == nil && !slices.Contains(there.known, zone):
@@ -211,15 +210,4 @@ func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error
 		}
 	}
 	return err
-}
-
-// IBM's names of zones: us-south-1 is in region us-south, dal10 in the metro dal.
-var zoneName = regexp.MustCompile(`^([a-z]+-[a-z]+)-\d+$|^([a-z]{3})\d+$`)
-
-// region of a zone, or its metro in classic, "" for a name of another form.
-func region(zone string) string {
-	if parts := zoneName.FindStringSubmatch(zone); parts != nil {
-		return parts[1] + parts[2]
-	}
-	return ""
 }

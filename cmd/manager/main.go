@@ -225,6 +225,7 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 		Live:      mgr.GetAPIReader(),
 		Datastore: adapter,
 		Providers: wiring.Providers(adapter, pods, version.UserAgent(program), pace.now),
+		Platforms: wiring.Platforms,
 		Workload:  pods,
 		Namespace: o.namespace,
 		TokenFile: o.tokenFile,

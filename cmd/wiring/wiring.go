@@ -21,6 +21,9 @@ import (
 // TokenFile is the default of the manager's --iam-token-file: where IBM's documents mount such tokens.
 const TokenFile = "/var/run/secrets/tokens/sa-token" //nolint:gosec // G101: the name of a file
 
+// Platforms are the clouds whose machines rrpool can order.
+var Platforms = []cloud.Platform{iks.Platform{}}
+
 // Providers makes the provider that a RouteReflectorPool asks for. userAgent names the program to the cloud; now is the
 // clock, time.Now when nil.
 func Providers(adapter *calico.Adapter, pods *workload.Pods, userAgent string, now func() time.Time) pool.ProviderFactory {

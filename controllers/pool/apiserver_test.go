@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -76,7 +77,7 @@ func TestWhatChangesIsLookedAt(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, pool.SetupWithManager(mgr, &pool.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: world, Providers: world.connect, Namespace: managerNamespace,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Datastore: world, Providers: world.connect, Platforms: []cloud.Platform{iks.Platform{}}, Namespace: managerNamespace,
 		Next: func(rollout.Observed, rollout.Desired, time.Time) rollout.Step { return steady },
 	}, world))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -55,7 +55,7 @@ func (r *Reconciler) compute(s *Scope) {
 		taint = cloud.Taint{}
 		markExisting(s.Cluster.Nodes)
 	} else {
-		fillIn(s.Cluster.Nodes, s.object.Spec.Provider.IKS.PoolName, r.poolClient.members())
+		fillIn(s.platform, s.Cluster.Nodes, s.object.Spec.Provider.IKS.PoolName, r.poolClient.members())
 	}
 	if s.object.Spec.Rollout.Gate == v1alpha1.GateTimer { // fixed waits need no reports
 		s.Cluster.Problems = slices.DeleteFunc(slices.Clone(s.Cluster.Problems), func(p plan.Problem) bool {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/rrpool/rrpool/cloud"
+	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
@@ -31,14 +32,6 @@ func TestAKeyDoesNotPrintItself(t *testing.T) {
 	asJSON, err := json.Marshal(cfg)
 	require.NoError(t, err)
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s %s", cfg, cfg, cfg, cfg.APIKey, asJSON), "hush")
-}
-
-func TestIdentityOfNodes(t *testing.T) {
-	for providerID, want := range map[string]string{"ibm://acc///c1/w1": "c1 w1", "aws:///zone/i-1": " ", "": " ", "ibm://w1": " ", "ibm:///us-south/0717_x": " ", "ibm://acc///c1/": " ", "ibm://acc//c1/w1": " ", "ibm://acc///c1/w1/x": " "} {
-		require.Equal(t, want, ProviderClusterID(providerID)+" "+workerID(plan.Node{ProviderID: providerID}))
-	}
-	labelled := plan.Node{ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{workerIDLabel: "w2"}}
-	require.Equal(t, "w2", workerID(labelled))
 }
 
 func nodes(ready, down int) []plan.Node {
@@ -54,9 +47,13 @@ func nodes(ready, down int) []plan.Node {
 // A node without a providerID does not make a cluster of IBM Cloud another.
 func TestAutoIsIKSWhereAnyNodeIsOfIBM(t *testing.T) {
 	mixed := []plan.Node{{ProviderID: ""}, {ProviderID: "ibm://a///c/w"}}
-	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderAuto, mixed))
-	require.Equal(t, v1alpha1.ProviderExistingNodes, resolve(v1alpha1.ProviderAuto, mixed[:1]))
-	require.Equal(t, v1alpha1.ProviderIKS, resolve(v1alpha1.ProviderIKS, nil))
+	for want, given := range map[v1alpha1.ProviderType][]plan.Node{v1alpha1.ProviderIKS: mixed, v1alpha1.ProviderExistingNodes: mixed[:1]} {
+		found, platform := resolve([]cloud.Platform{iks.Platform{}}, v1alpha1.ProviderAuto, given)
+		require.Equal(t, want, found)
+		require.Equal(t, want == v1alpha1.ProviderIKS, platform != nil)
+	}
+	found, _ := resolve([]cloud.Platform{iks.Platform{}}, v1alpha1.ProviderIKS, nil)
+	require.Equal(t, v1alpha1.ProviderIKS, found)
 }
 
 func TestAnOutageDoesNotShrinkThePool(t *testing.T) {
@@ -419,7 +416,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 				worker := "w" + string(rune('a'+i))
 				n := plan.Node{
 					Name: "node-" + string(rune('a'+i)), ProviderID: "ibm://acc///c1/" + worker, Zone: z, Ready: true, ReadyChanged: long, Created: long,
-					Labels: map[string]string{workerIDLabel: worker}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})},
+					Labels: map[string]string{"ibm-cloud.kubernetes.io/worker-id": worker}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})},
 				}
 				if i < 3 {
 					n.HasRoleLabel, n.Slot, n.ClusterID, n.Marked, n.RoleSince = true, "true", id, true, long
@@ -430,7 +427,7 @@ func TestWhatANodeMayWriteIntoItself(t *testing.T) {
 			}
 			evil := &all[11]
 			tc.write(evil)
-			fillIn(all, "route-reflectors", members)
+			fillIn(iks.Platform{}, all, "route-reflectors", members)
 			require.False(t, evil.Pooled)
 			off := false
 			peers := topology.Single(role, topology.Session{})
@@ -523,23 +520,5 @@ func TestAPhysicalMachineIsNotGivenUp(t *testing.T) {
 		c.noteLeaving(pool, now.Add(setupLimit))
 		require.Equal(t, physical, pool.Workers[0].State == cloud.WorkerProvisioning)
 		require.Len(t, pool.Problems, 1, "it is said in any case")
-	}
-}
-
-// The region of a private endpoint is known by any label that says it, else by the zone of a node.
-func TestTheRegionOfThePrivateEndpoint(t *testing.T) {
-	for name, c := range map[string]struct {
-		labels map[string]string
-		want   string
-	}{
-		"IBM's label":       {map[string]string{regionLabel: "us-south", "topology.kubernetes.io/region": "us-east"}, "us-south"},
-		"Kubernetes' label": {map[string]string{"topology.kubernetes.io/region": "us-east", "topology.kubernetes.io/zone": "eu-de-1"}, "us-east"},
-		"a VPC zone":        {map[string]string{"topology.kubernetes.io/zone": "eu-de-1"}, "eu-de"},
-		"a classic zone":    {map[string]string{"topology.kubernetes.io/zone": "dal10"}, "us-south"},
-		"an unknown metro":  {map[string]string{"topology.kubernetes.io/zone": "xyz01"}, ""},
-		"another zone":      {map[string]string{"topology.kubernetes.io/zone": "rack-a"}, ""},
-		"nothing":           {nil, ""},
-	} {
-		require.Equal(t, c.want, region([]plan.Node{{}, {Labels: c.labels}}), name)
 	}
 }

@@ -275,6 +275,7 @@ func (e *environment) restart() {
 	e.reconciler = &pool.Reconciler{
 		Client: e.client, Live: e.client, Datastore: e.calico, Namespace: managerNamespace,
 		Providers: e.connect,
+		Platforms: []cloud.Platform{iks.Platform{}},
 		Workload:  e.pods,
 		Recorder:  e.recorder,
 		Metrics:   pool.NewMetrics(e.metrics),

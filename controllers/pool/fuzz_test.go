@@ -1,9 +1,6 @@
 package pool
 
 import (
-	"context"
-	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/iks"
@@ -31,45 +26,6 @@ func requirePlain(t *testing.T, text string, most int) {
 	require.Equal(t, -1, strings.IndexFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }), "%q", text)
 }
 
-// shelf is an apiserver that has one ConfigMap.
-type shelf struct {
-	client.Reader
-	content string
-}
-
-func (s shelf) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	into.(*corev1.ConfigMap).Data = map[string]string{clusterInfoKey: s.content} //nolint:forcetypeassert // nothing else is asked for
-	return nil
-}
-
-// Whatever ConfigMap cluster-info says, it gives an ID that can be put into an address, or
-// a condition that says what to do.
-func FuzzClusterInfo(f *testing.F) {
-	for _, seed := range []string{
-		`{"cluster_id":"c1","name":"n","crn":"crn:v1"}`, `{"cluster_id":""}`, `{"cluster_id":1}`, `{`, ``, `null`, `[]`,
-		`{"cluster_id":"../../v1/clusters/x"}`, `{"cluster_id":"a&cluster=b"}`, `{"cluster_id":"a\n\u001b[2Jb"}`, `{"CLUSTER_ID":"upper"}`,
-		`{"cluster_id":"` + strings.Repeat("a", 100) + `"}`,
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, content string) {
-		r := &Reconciler{Live: shelf{content: content}}
-		id, problem := r.findClusterID(t.Context(), "")
-		if problem != nil {
-			require.Empty(t, r.clusterID, "what is no ID is not remembered")
-			require.Equal(t, ReasonClusterIDUnknown, problem.Reason)
-			require.Contains(t, problem.Message, "set spec.provider.iks.clusterID")
-			requirePlain(t, short(problem.Message), maxNote)
-			return
-		}
-		_, err := iks.New(iks.Config{ClusterID: id, PoolName: "p", APIKey: "k"})
-		require.NoError(t, err)
-		var says map[string]any
-		require.NoError(t, json.Unmarshal([]byte(content), &says))
-		require.Contains(t, slices.Collect(maps.Values(says)), id)
-	})
-}
-
 // A node that claims to be what it is not takes nothing from the others: not their
 // machines, not their place in the pool, not their zones. Nor does it get into the pool
 // by what a kubelet may write: it has its own machine, and the cloud does not know that.
@@ -84,9 +40,9 @@ func FuzzProviderID(f *testing.F) {
 		const poolName = "route-reflectors"
 		born := time.Unix(1000, 0)
 		honest := []plan.Node{
-			{Name: "client", ProviderID: "ibm://acc///c1/w0", Labels: map[string]string{workerIDLabel: "w0"}, Created: born, Zone: "z1"},
-			{Name: "one", ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{workerIDLabel: "w1", v1alpha1.PoolLabel: poolName}, Created: born},
-			{Name: "two", ProviderID: "ibm://acc///c1/w2", Labels: map[string]string{workerIDLabel: "w2", v1alpha1.PoolLabel: poolName}, Created: born},
+			{Name: "client", ProviderID: "ibm://acc///c1/w0", Labels: map[string]string{"ibm-cloud.kubernetes.io/worker-id": "w0"}, Created: born, Zone: "z1"},
+			{Name: "one", ProviderID: "ibm://acc///c1/w1", Labels: map[string]string{"ibm-cloud.kubernetes.io/worker-id": "w1", v1alpha1.PoolLabel: poolName}, Created: born},
+			{Name: "two", ProviderID: "ibm://acc///c1/w2", Labels: map[string]string{"ibm-cloud.kubernetes.io/worker-id": "w2", v1alpha1.PoolLabel: poolName}, Created: born},
 		}
 		for _, n := range honest {
 			if n.Name == name {
@@ -95,27 +51,27 @@ func FuzzProviderID(f *testing.F) {
 		}
 		members := map[string]string{"w1": "z1", "w2": "z2"}
 		alone := slices.Clone(honest)
-		fillIn(alone, poolName, members)
+		fillIn(iks.Platform{}, alone, poolName, members)
 
 		// The label of the worker is one that NodeRestriction keeps from kubelets.
 		evil := plan.Node{Name: name, ProviderID: providerID, Labels: map[string]string{v1alpha1.PoolLabel: pool}, Created: time.Unix(age, 0)}
 		with := append(slices.Clone(honest), evil)
-		fillIn(with, poolName, members)
+		fillIn(iks.Platform{}, with, poolName, members)
 		require.Equal(t, alone, with[:len(alone)])
-		if workerID(evil) != "" {
+		if (iks.Platform{}).IdentityOf(evil).WorkerID != "" {
 			require.False(t, with[3].Pooled, "the cloud has no such worker for it")
 		}
 		require.Equal(t, workersOf(poolOf(supplied, alone, cloud.Taint{}, true)), workersOf(poolOf(supplied, with, cloud.Taint{}, true)))
 
 		// Where that is not kept, it still takes nothing from who came before.
-		evil.Labels[workerIDLabel] = worker
+		evil.Labels["ibm-cloud.kubernetes.io/worker-id"] = worker
 		if evil.Created = time.Unix(max(age, 1001), 0); evil.Created.Before(born) {
 			evil.Created = born.Add(time.Second)
 		}
 		with = append(slices.Clone(honest), evil)
-		fillIn(with, poolName, members)
+		fillIn(iks.Platform{}, with, poolName, members)
 		require.Equal(t, alone, with[:len(alone)])
-		if problem := crossCheck("c1", with); problem != nil {
+		if problem := crossCheck("c1", clusterIDs(iks.Platform{}, with)); problem != nil {
 			requirePlain(t, short(problem.Message), maxNote)
 		}
 	})

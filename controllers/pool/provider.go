@@ -3,9 +3,8 @@ package pool
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,21 +53,10 @@ type ProviderConfig struct {
 	NotReadyGrace       time.Duration
 }
 
-// Where IKS writes a cluster's own id.
-const (
-	clusterInfoNamespace = "kube-system"
-	clusterInfoName      = "cluster-info"
-	clusterInfoKey       = "cluster-config.json"
-	providerIDScheme     = "ibm://"
-)
-
-// clusterIDForm is that of spec.provider.iks.clusterID: the ID gets into addresses.
-var clusterIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-
 // identify chooses the provider and connects it. Whatever is in the way becomes
 // s.disconnected: the data plane does not depend on it.
 func (r *Reconciler) identify(ctx context.Context, s *Scope) {
-	s.Provider = resolve(s.object.Spec.Provider.Type, s.Cluster.Nodes)
+	s.Provider, s.platform = resolve(r.Platforms, s.object.Spec.Provider.Type, s.Cluster.Nodes)
 	if r.poolClient.config.Type != s.Provider {
 		r.poolClient.forget() // what one kind of pool was like says nothing about the other
 	}
@@ -108,17 +96,21 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 		Type: s.Provider, PoolName: spec.IKS.PoolName, ResourceGroup: spec.IKS.ResourceGroup,
 		Private: spec.IKS.Endpoint == v1alpha1.EndpointPrivate,
 	}
-	if config.Private {
-		config.Region = region(s.Cluster.Nodes)
+	if s.platform == nil {
+		return config, nil // there is no such provider, as Providers says
 	}
+	if config.Private {
+		config.Region = s.platform.Region(s.Cluster.Nodes)
+	}
+	named := clusterIDs(s.platform, s.Cluster.Nodes)
 	var problem *plan.Problem
-	if config.ClusterID, problem = r.findClusterID(ctx, spec.IKS.ClusterID); problem != nil {
-		if !slices.ContainsFunc(s.Cluster.Nodes, func(n plan.Node) bool { return ProviderClusterID(n.ProviderID) != "" }) {
+	if config.ClusterID, problem = r.findClusterID(ctx, s.platform, spec.IKS.ClusterID); problem != nil {
+		if len(named) == 0 {
 			problem.Message += "; or, as no node says that it is a worker of IBM Cloud Kubernetes Service, set spec.provider.type: ExistingNodes"
 		}
 		return config, problem
 	}
-	if problem := crossCheck(config.ClusterID, s.Cluster.Nodes); problem != nil {
+	if problem := crossCheck(config.ClusterID, named); problem != nil {
 		return config, problem
 	}
 	if config.Profile = spec.IKS.Credentials.TrustedProfile; config.Profile != (v1alpha1.TrustedProfile{}) {
@@ -129,68 +121,58 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 	return config, problem
 }
 
-// resolve turns Auto into IKS where any node is one of IBM's, unless nodes of
-// others are in the pool of existing nodes already: an IBM node that joins them must
-// not make all of it move. A label on one of IBM's own nodes says nothing.
-func resolve(kind v1alpha1.ProviderType, nodes []plan.Node) v1alpha1.ProviderType {
-	if kind != v1alpha1.ProviderAuto && kind != "" {
-		return kind
+// resolve turns Auto into the provider of a platform that any node is of, unless nodes of others are in the pool of existing
+// nodes already: a node of the platform that joins them must not make all of it move. A label on one of the platform's own nodes says nothing.
+func resolve(platforms []cloud.Platform, kind v1alpha1.ProviderType, nodes []plan.Node) (v1alpha1.ProviderType, cloud.Platform) {
+	auto := kind == v1alpha1.ProviderAuto || kind == ""
+	for _, p := range platforms {
+		ofCloud := func(n plan.Node) bool { return p.IdentityOf(n).OfCloud }
+		chosen := func(n plan.Node) bool { return !ofCloud(n) && n.Labels[v1alpha1.PoolLabel] == ExistingPool }
+		if kind == p.Type() || auto && slices.ContainsFunc(nodes, ofCloud) && !slices.ContainsFunc(nodes, chosen) {
+			return p.Type(), p
+		}
 	}
-	ofIBM := func(n plan.Node) bool { return strings.HasPrefix(n.ProviderID, providerIDScheme) }
-	chosen := func(n plan.Node) bool { return !ofIBM(n) && n.Labels[v1alpha1.PoolLabel] == ExistingPool }
-	if slices.ContainsFunc(nodes, ofIBM) && !slices.ContainsFunc(nodes, chosen) {
-		return v1alpha1.ProviderIKS
+	if auto {
+		return v1alpha1.ProviderExistingNodes, nil
 	}
-	return v1alpha1.ProviderExistingNodes
+	return kind, nil
 }
 
-func (r *Reconciler) findClusterID(ctx context.Context, given string) (string, *plan.Problem) {
+func (r *Reconciler) findClusterID(ctx context.Context, platform cloud.Platform, given string) (string, *plan.Problem) {
 	if given != "" {
 		return given, nil
 	}
-	// A cluster's id never changes: once read, it is not read again.
-	if r.clusterID != "" {
-		return r.clusterID, nil
+	// A cluster's ID never changes: once read, it is not read again.
+	if r.clusterID == "" {
+		id, err := platform.ClusterID(ctx, r.Live)
+		if err != nil {
+			return "", plan.Problemf(ReasonClusterIDUnknown, "%v: set spec.provider.iks.clusterID", err)
+		}
+		r.clusterID = id
 	}
-	unknown := func(what string, args ...any) (string, *plan.Problem) {
-		return "", plan.Problemf(ReasonClusterIDUnknown, "ConfigMap %q in namespace %q %s: set spec.provider.iks.clusterID",
-			clusterInfoName, clusterInfoNamespace, fmt.Sprintf(what, args...))
-	}
-	info := &corev1.ConfigMap{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: clusterInfoNamespace, Name: clusterInfoName}, info)
-	if apierrors.IsNotFound(err) {
-		return unknown("does not exist")
-	}
-	if err != nil {
-		return unknown("cannot be read: %v", err)
-	}
-	var content struct {
-		ClusterID string `json:"cluster_id"`
-	}
-	if err := json.Unmarshal([]byte(info.Data[clusterInfoKey]), &content); err != nil || content.ClusterID == "" {
-		return unknown("has no field cluster_id in its key %s", clusterInfoKey)
-	}
-	if !clusterIDForm.MatchString(content.ClusterID) {
-		return unknown("has %.80q as cluster_id in its key %s, which is no cluster ID", content.ClusterID, clusterInfoKey)
-	}
-	r.clusterID = content.ClusterID
 	return r.clusterID, nil
 }
 
-// crossCheck compares the cluster id with the one in the nodes' providerIDs. Where some have it the others are wrong, not
-// the id: a kubelet registers with whatever providerID it is given.
-func crossCheck(clusterID string, nodes []plan.Node) *plan.Problem {
-	of := func(n plan.Node) string { return ProviderClusterID(n.ProviderID) }
-	if slices.ContainsFunc(nodes, func(n plan.Node) bool { return of(n) == clusterID }) {
-		return nil
-	}
-	for _, node := range nodes {
-		if found := of(node); found != "" {
-			return plan.Problemf(ReasonClusterIDMismatch, "the cluster ID is %q, but the providerID of node %s says %q: "+
-				"correct spec.provider.iks.clusterID", clusterID, node.Name, found)
+// clusterIDs gives the cluster IDs that nodes say, by node.
+func clusterIDs(platform cloud.Platform, nodes []plan.Node) map[string]string {
+	out := map[string]string{}
+	for _, n := range nodes {
+		if id := platform.IdentityOf(n).ClusterID; id != "" {
+			out[n.Name] = id
 		}
 	}
-	return nil
+	return out
+}
+
+// crossCheck compares the cluster ID with those that nodes say. Where some node says the same, the others are wrong, not
+// the ID: a kubelet registers with whatever providerID it is given.
+func crossCheck(clusterID string, named map[string]string) *plan.Problem {
+	nodes := slices.Sorted(maps.Keys(named))
+	if len(nodes) == 0 || slices.Contains(slices.Collect(maps.Values(named)), clusterID) {
+		return nil
+	}
+	return plan.Problemf(ReasonClusterIDMismatch, "the cluster ID is %q, but the providerID of node %s says %q: "+
+		"correct spec.provider.iks.clusterID", clusterID, nodes[0], named[nodes[0]])
 }
 
 // findKey reads the API key. Its absence is a problem, never an excuse for another provider.
@@ -247,21 +229,20 @@ func anyPooled(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Pooled })
 }
 
-// Labels that IKS gives its nodes.
-const (
-	workerIDLabel = "ibm-cloud.kubernetes.io/worker-id"
-	regionLabel   = "ibm-cloud.kubernetes.io/region"
-)
-
 // fillIn adds what only the provider's side knows to the nodes: the machine behind each, whether it belongs to the
-// pool, and if so in which of the provider's zones it is. members are the zones of the pool's workers by id, nil
+// pool, and if so in which of the provider's zones it is. members are the zones of the pool's workers by ID, nil
 // while they are unknown. Once the cloud has answered, a node with a worker that is not in the pool is not either,
 // whatever its labels say: a kubelet may label its own node.
-func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
-	behind := machines(nodes)
+func fillIn(platform cloud.Platform, nodes []plan.Node, poolName string, members map[string]string) {
+	said := make([]cloud.Identity, len(nodes))
+	for i, n := range nodes {
+		if platform != nil {
+			said[i] = platform.IdentityOf(n)
+		}
+	}
+	behind := nodesOfWorkers(nodes, said)
 	for i := range nodes {
-		node := &nodes[i]
-		claim := workerID(*node)
+		node, claim := &nodes[i], said[i].WorkerID
 		node.WorkerID = ""
 		if behind[claim] == i {
 			node.WorkerID = claim
@@ -275,79 +256,19 @@ func fillIn(nodes []plan.Node, poolName string, members map[string]string) {
 	}
 }
 
-// machines gives each worker its node, by index. Of several that claim the same machine it is the one with the
-// label that kubelets may not set, else the oldest: who comes later with another's providerID gets nothing.
-func machines(nodes []plan.Node) map[string]int {
+// nodesOfWorkers gives each worker its node, by index. Of several nodes that claim the same worker it is the one with the
+// protected label, else the oldest: a node that comes later with another's providerID gets nothing.
+func nodesOfWorkers(nodes []plan.Node, said []cloud.Identity) map[string]int {
 	out := map[string]int{}
 	for i, node := range nodes {
-		claim := workerID(node)
-		if claim == "" {
-			continue
-		}
-		if first, taken := out[claim]; !taken || earlier(node, nodes[first]) {
+		claim := said[i].WorkerID
+		first, taken := out[claim]
+		if claim != "" && (!taken || cmp.Or(plan.TrueFirst(said[i].Protected, said[first].Protected),
+			node.Created.Compare(nodes[first].Created), cmp.Compare(node.Name, nodes[first].Name)) < 0) {
 			out[claim] = i
 		}
 	}
 	return out
-}
-
-func earlier(a, b plan.Node) bool {
-	labelled := func(n plan.Node) bool { return n.Labels[workerIDLabel] != "" }
-	return cmp.Or(plan.TrueFirst(labelled(a), labelled(b)), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) < 0
-}
-
-// A VPC zone is named by its region, a classic one by its metro, of which IBM's documents of locations give the regions.
-var (
-	zoneForm = regexp.MustCompile(`^(?:([a-z]+-[a-z]+)-\d+|([a-z]{3})\d{2})$`)
-	metros   = map[string]string{
-		"dal": "us-south", "wdc": "us-east", "fra": "eu-de", "lon": "eu-gb", "mad": "eu-es", "tok": "jp-tok",
-		"osa": "jp-osa", "syd": "au-syd", "tor": "ca-tor", "sao": "br-sao",
-	}
-)
-
-// region is the cloud region of the cluster, as the first node has it that has one, by a label or by its zone.
-func region(nodes []plan.Node) string {
-	for _, label := range []string{regionLabel, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion} {
-		for _, node := range nodes {
-			if name := node.Labels[label]; name != "" {
-				return name
-			}
-		}
-	}
-	for _, label := range []string{"ibm-cloud.kubernetes.io/zone", corev1.LabelTopologyZone} {
-		for _, node := range nodes {
-			if parts := zoneForm.FindStringSubmatch(node.Labels[label]); len(parts) > 2 && parts[1]+metros[parts[2]] != "" {
-				return parts[1] + metros[parts[2]]
-			}
-		}
-	}
-	return ""
-}
-
-func workerID(node plan.Node) string {
-	if id := node.Labels[workerIDLabel]; id != "" {
-		return id
-	}
-	_, worker := splitProviderID(node.ProviderID)
-	return worker
-}
-
-// ProviderClusterID is the cluster id in a node's providerID, "" when there is none.
-func ProviderClusterID(providerID string) string {
-	cluster, _ := splitProviderID(providerID)
-	return cluster
-}
-
-// providerIDForm is that of IKS. Others have IDs that begin in the same way, as karpenter's ibm:///region/instance.
-var providerIDForm = regexp.MustCompile(`^ibm://[^/]*///([A-Za-z0-9][A-Za-z0-9_-]{0,63})/([A-Za-z0-9][A-Za-z0-9._-]{0,127})$`)
-
-// splitProviderID takes a providerID of the form ibm://account///cluster/worker apart. Any other says nothing.
-func splitProviderID(providerID string) (cluster, worker string) {
-	parts := providerIDForm.FindStringSubmatch(providerID)
-	if parts == nil {
-		return "", ""
-	}
-	return parts[1], parts[2]
 }
 
 // poolOf is the pool as far as steps depend on it; nil when it is unknown. A worker's node is the one that

@@ -49,6 +49,8 @@ type Reconciler struct {
 	Live      client.Reader
 	Datastore Datastore
 	Providers ProviderFactory
+	// Platforms are the clouds that nodes may be of.
+	Platforms []cloud.Platform
 	// Workload is the pods that run on nodes; dedicated nodes need none.
 	Workload  Workload
 	Namespace string
@@ -183,6 +185,7 @@ type Scope struct {
 	Cluster plan.Cluster
 	// Provider is the type after Auto was resolved.
 	Provider v1alpha1.ProviderType
+	platform cloud.Platform // nil for existing nodes
 	Desired  rollout.Desired
 	Step     rollout.Step
 	// Changes counts what was really changed.

@@ -243,6 +243,6 @@ func (w *world) reconciler(ctx context.Context, now func() time.Time) (*pool.Rec
 	require.NoError(w, adapter.WaitSynced(ctx))
 	return &pool.Reconciler{
 		Client: cached{writer, w.admin}, Live: writer, Datastore: adapter, Workload: pods, Namespace: snapshot.DefaultNamespace, Now: now, Pause: func(time.Duration) {},
-		Providers: wiring.Providers(adapter, pods, "corpus", now),
+		Providers: wiring.Providers(adapter, pods, "corpus", now), Platforms: wiring.Platforms,
 	}, adapter.Changes()
 }

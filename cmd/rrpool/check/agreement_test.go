@@ -238,7 +238,7 @@ func look(t *testing.T, f *facts) {
 			}
 			return fake.New(fake.Options{PoolName: config.PoolName, Flavor: "default", Zones: frankfurt, Now: func() time.Time { return f.now }}).Provider(), nil
 		},
-		Workload: still{},
+		Platforms: wiring.Platforms, Workload: still{},
 	}
 	scope, err := manager.Look(t.Context(), object)
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/fake"
+	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -67,7 +68,7 @@ type environment struct {
 func newEnvironment(in Input) *environment {
 	object, id := in.Object.DeepCopy(), ""
 	for _, n := range in.Cluster.Nodes {
-		id = cmp.Or(id, pool.ProviderClusterID(n.ProviderID))
+		id = cmp.Or(id, iks.Platform{}.IdentityOf(n).ClusterID)
 	}
 	object.Spec.Provider.Type, object.Spec.Provider.IKS.ClusterID = in.Provider, cmp.Or(id, "model")
 	scope := plan.DatastoreOptions{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
@@ -86,7 +87,7 @@ func newEnvironment(in Input) *environment {
 	}
 	key := credentials{key: object.Spec.Provider.IKS.CredentialsSecretRef.Key}
 	e.manager = &pool.Reconciler{
-		Client: key, Live: key, Namespace: "model", TokenFile: "model", Datastore: e, Workload: e, Providers: e.connect,
+		Client: key, Live: key, Namespace: "model", TokenFile: "model", Datastore: e, Workload: e, Providers: e.connect, Platforms: wiring.Platforms,
 		Recorder: e, Now: e.model.Now, Pause: e.pass, Next: e.next,
 	}
 	return e

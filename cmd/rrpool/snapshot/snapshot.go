@@ -140,7 +140,7 @@ func Observe(ctx context.Context, c *cluster.Connection, namespace string, objec
 	}
 	reconciler := &pool.Reconciler{
 		Client: c.Client, Live: c.Client, Datastore: adapter, Namespace: namespace, Workload: pods,
-		Providers: wiring.Providers(adapter, pods, version.UserAgent(iostreams.Program), nil),
+		Providers: wiring.Providers(adapter, pods, version.UserAgent(iostreams.Program), nil), Platforms: wiring.Platforms,
 	}
 	out := &Snapshot{Name: c.Name, Object: object}
 	if out.Scope, err = reconciler.Look(ctx, object); err != nil {

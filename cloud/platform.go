@@ -1,0 +1,32 @@
+package cloud
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Platform recognises the nodes of one cloud, and the cluster that they make up, by what Kubernetes shows of them. It asks no cloud.
+type Platform interface {
+	// Type is the provider that orders this cloud's machines.
+	Type() v1alpha1.ProviderType
+	// IdentityOf reads what a node says about its machine.
+	IdentityOf(plan.Node) Identity
+	// Region is the cloud's region of the nodes, "" where no node says it.
+	Region([]plan.Node) string
+	// ClusterID reads the ID that the cloud has given the cluster. The error says where that is missing.
+	ClusterID(context.Context, client.Reader) (string, error)
+}
+
+// Identity is what a node says about its machine. A kubelet can register with any of it, but for what is Protected.
+type Identity struct {
+	// OfCloud: the node says that it is a machine of this cloud.
+	OfCloud bool
+	// ClusterID and WorkerID are the cloud's own, "" where the node does not say them.
+	ClusterID, WorkerID string
+	// Protected: WorkerID is from a label that kubelets may not set.
+	Protected bool
+}
