@@ -52,7 +52,6 @@ type fakeDatastore struct {
 	err     error // what Observe answers
 	applied []string
 	fail    map[string]error // by action in words
-	kill    *killer
 }
 
 func (c *fakeDatastore) Observe(context.Context, plan.DatastoreOptions) (plan.Cluster, error) {
@@ -68,10 +67,6 @@ func (c *fakeDatastore) Apply(_ context.Context, _ plan.DatastoreOptions, action
 	if err := c.fail[action.String()]; err != nil {
 		return false, err
 	}
-	return true, c.kill.write(func() error { return c.change(action) })
-}
-
-func (c *fakeDatastore) change(action plan.Action) error {
 	c.applied = append(c.applied, action.String())
 	switch action.(type) {
 	case plan.DisableMesh:
@@ -89,7 +84,7 @@ func (c *fakeDatastore) change(action plan.Action) error {
 			n.Cordoned, n.CordonedByUs, n.CordonMark = false, false, false
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // List and SetPool make it what the provider of existing nodes needs.
@@ -98,15 +93,13 @@ func (c *fakeDatastore) List(context.Context) ([]plan.Node, error) {
 }
 
 func (c *fakeDatastore) SetPool(_ context.Context, node plan.Node, name string) error {
-	return c.kill.write(func() error {
-		for i := range c.cluster.Nodes {
-			if n := &c.cluster.Nodes[i]; n.Name == node.Name {
-				n.Labels = labels.Merge(n.Labels, map[string]string{v1alpha1.PoolLabel: name})
-				maps.DeleteFunc(n.Labels, func(_, value string) bool { return value == "" })
-			}
+	for i := range c.cluster.Nodes {
+		if n := &c.cluster.Nodes[i]; n.Name == node.Name {
+			n.Labels = labels.Merge(n.Labels, map[string]string{v1alpha1.PoolLabel: name})
+			maps.DeleteFunc(n.Labels, func(_, value string) bool { return value == "" })
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // fakePods are the pods of nodes in memory.
@@ -119,7 +112,6 @@ type fakePods struct {
 	evictable          int
 	countErr, evictErr error
 	lookErr            error
-	kill               *killer
 }
 
 func (p *fakePods) Count(_ context.Context, nodes []string) (map[string]int, error) {
@@ -136,12 +128,10 @@ func (p *fakePods) Evictable(_ context.Context, node string) (moving, staying []
 func (p *fakePods) Evict(_ context.Context, node string) (workload.Eviction, error) {
 	p.evictions = append(p.evictions, node)
 	gone := len(p.moving[node]) - len(p.blocked)
-	return workload.Eviction{Evicted: max(gone, 0), Blocked: p.blocked}, p.kill.write(func() error {
-		if p.moving[node] = nil; len(p.blocked) > 0 {
-			p.moving[node] = []string{"default/web"}
-		}
-		return p.evictErr
-	})
+	if p.moving[node] = nil; len(p.blocked) > 0 {
+		p.moving[node] = []string{"default/web"}
+	}
+	return workload.Eviction{Evicted: max(gone, 0), Blocked: p.blocked}, p.evictErr
 }
 
 func (c *fakeDatastore) Try(_ context.Context, _ plan.DatastoreOptions, action plan.Action) error {
@@ -215,7 +205,6 @@ type environment struct {
 	recorder   *events.FakeRecorder
 	metrics    *prometheus.Registry
 	writes     int
-	kill       *killer
 	clock      time.Time
 	result     reconcile.Result
 	// script answers instead of rollout.Next when set.
@@ -233,12 +222,11 @@ type environment struct {
 // newEnvironment is an IKS cluster in full mesh, with credentials and an object.
 func newEnvironment(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool)) *environment {
 	tb.Helper()
-	kill := &killer{}
 	e := &environment{
-		TB: tb, kill: kill,
-		calico:   &fakeDatastore{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}, kill: kill},
+		TB:       tb,
+		calico:   &fakeDatastore{cluster: plan.Cluster{Nodes: workloadNodes(6)}, fail: map[string]error{}},
 		cloud:    &fakeProvider{pool: cloud.Pool{ClusterZones: []string{"z1", "z2", "z3"}}},
-		pods:     &fakePods{moving: map[string][]string{}, staying: map[string][]string{}, kill: kill},
+		pods:     &fakePods{moving: map[string][]string{}, staying: map[string][]string{}},
 		recorder: events.NewFakeRecorder(1000),
 		clock:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
@@ -256,13 +244,13 @@ func newEnvironment(tb testing.TB, change ...func(*v1alpha1.RouteReflectorPool))
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				e.writes++
-				return e.kill.write(func() error { return c.Patch(ctx, o, p, opts...) })
+				return c.Patch(ctx, o, p, opts...)
 			},
 			SubResourcePatch: func(
 				ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
 			) error {
 				e.writes++
-				return e.kill.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
 		}).Build()
 	e.restart()
