@@ -23,7 +23,6 @@ import (
 
 const grace = time.Minute
 
-// store is an apiserver with nodes.
 type store struct {
 	clock *clocktesting.FakeClock
 	mu    sync.Mutex
@@ -58,7 +57,6 @@ func newStore(n int) *store {
 	return s
 }
 
-// add a Ready node of that age.
 func (s *store) add(name, zone string, age time.Duration) {
 	s.nodes[name] = plan.Node{
 		Name: name, UID: "uid-" + name, Labels: map[string]string{}, Zone: zone, Created: s.clock.Now().Add(-age),
@@ -134,7 +132,6 @@ func (s *store) SetPool(ctx context.Context, node plan.Node, pool string) error 
 
 var nodesResource = schema.GroupResource{Resource: "nodes"}
 
-// answer counts a request and gives its fault.
 func (s *store) answer(ctx context.Context, count *int) error {
 	s.mu.Lock()
 	*count++

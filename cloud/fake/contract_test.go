@@ -22,7 +22,6 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// world is a fake cloud that counts what it is asked.
 type world struct {
 	*fake.Cloud
 
@@ -75,7 +74,6 @@ func (w *world) Untainted() int { return w.read(&w.untainted) }
 // FailWorkers implements providertest.Machines.
 func (w *world) FailWorkers(n int, message string) { w.failing, w.failure = n, message }
 
-// counted is a provider whose calls its world counts.
 type counted struct {
 	cloud.Provider
 	world *world

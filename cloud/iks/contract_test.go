@@ -197,7 +197,6 @@ func ensure(t *testing.T, p cloud.Provider, want cloud.PoolSpec) cloud.Progress 
 	return got
 }
 
-// settled is a world with the pool that is wanted.
 func settled(t *testing.T, generation string, want cloud.PoolSpec) (*world, *iks.Provider) {
 	t.Helper()
 	w := newWorld(t, generation)

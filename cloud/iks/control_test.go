@@ -172,7 +172,6 @@ func TestABadProviderIsFoundOut(t *testing.T) {
 	}
 }
 
-// headers carries requests with one header set.
 type headers struct {
 	http.RoundTripper
 	name, value string

@@ -50,7 +50,6 @@ func newProfiled(t *testing.T) *profiled {
 	return w
 }
 
-// saToken is one that is valid for so long from now.
 func (w *profiled) saToken(valid time.Duration) string {
 	return iksserver.ServiceAccountToken("rrpool-system", "rrpool-manager", "iam", w.clock.Now().Add(valid))
 }
@@ -324,7 +323,6 @@ func TestAKeyGoesOutEncryptedOnly(t *testing.T) {
 	}
 }
 
-// proxied is set in the child of the test below.
 const proxied = "RRPOOL_TEST_PROXIED"
 
 // The proxy of the environment is used for IBM Cloud, and sees a name and no more. Go reads

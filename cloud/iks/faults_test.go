@@ -38,7 +38,6 @@ func settle(t *testing.T, w *world, p cloud.Provider, want cloud.PoolSpec) {
 	require.Fail(t, "never done")
 }
 
-// spoiled are answers that look like something.
 func spoiled() map[string]iksserver.Fault {
 	body := iksserver.Body
 	return map[string]iksserver.Fault{

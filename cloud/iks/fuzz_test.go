@@ -95,7 +95,6 @@ var addresses = regexp.MustCompile(`^(POST https://iam\.test/identity/token` +
 	`|GET https://cs\.test/global/v1/datacenters/[A-Za-z0-9][\w.-]*/(vlans|machine-types)(\?[^/]*)?` +
 	`|GET https://cs\.test/global/v1/zones)$`)
 
-// asked are the names in queries.
 var asked = regexp.MustCompile(`^(cluster|workerpool|pool|showDeleted|v1-compatible|vpc|provider|zone)$`)
 
 // Whatever the cloud answers, ids that it gives never lead a request elsewhere, nothing shorter than a pool or a

@@ -21,7 +21,6 @@ import (
 
 const ownLabel = v1alpha1.PoolLabel + "=" + providertest.PoolName
 
-// deletion is one call of Delete.
 func deletion(t *testing.T, p cloud.Provider) (cloud.Progress, error) {
 	t.Helper()
 	got, err := p.Delete(context.Background())
@@ -31,7 +30,6 @@ func deletion(t *testing.T, p cloud.Provider) (cloud.Progress, error) {
 	return got, err
 }
 
-// withoutPool leaves our pool out of a listing.
 func withoutPool(body []byte) []byte {
 	var all []map[string]any
 	_ = json.Unmarshal(body, &all) // the server's own answer

@@ -43,7 +43,6 @@ func (d *auditor) wrong(format string, args ...any) {
 	}
 }
 
-// name lets workers go.
 func (d *auditor) name(ids ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +116,6 @@ func (d *auditor) otherPool(p iksserver.PoolState) {
 	}
 }
 
-// others is the name of a pool that is not ours.
 const others = "default"
 
 // environment is a provider, and the cloud around it, in a synctest bubble.
@@ -197,7 +195,6 @@ func (t *environment) taintsSeen() bool {
 	return slices.ContainsFunc(t.pools(), func(w iksserver.Worker) bool { return w.State == "deployed" && taint(w.Taints) })
 }
 
-// untainted are the workers whose nodes lack the taint.
 func (t *environment) untainted() (ids []string) {
 	for _, w := range t.pools() {
 		if w.State == "deployed" && !taint(w.Taints) {
@@ -207,7 +204,6 @@ func (t *environment) untainted() (ids []string) {
 	return ids
 }
 
-// taint reports whether the taint of our pools is among others.
 func taint(of map[string]string) bool {
 	return of[dedicated.Key] == dedicated.Value+":"+dedicated.Effect
 }
@@ -244,7 +240,6 @@ func (t *environment) call(call func(context.Context) (cloud.Progress, error)) (
 	return got, nil
 }
 
-// pauseAfter is the pool controller's back-off.
 func pauseAfter(err error, failures int) time.Duration {
 	wait := 5 * time.Minute
 	switch cloud.KindOf(err) {
@@ -291,10 +286,8 @@ func (t *environment) roll(want cloud.PoolSpec) error {
 	})
 }
 
-// secondPool is the name of the pool that takes over.
 const secondPool = providertest.PoolName + "-b"
 
-// pools gives the workers of both of our pools.
 func (t *environment) pools() []iksserver.Worker {
 	return slices.Concat(t.Workers(clusterID, providertest.PoolName), t.Workers(clusterID, secondPool))
 }
@@ -322,7 +315,6 @@ func (t *environment) counts(size int, zones []string) (want, have map[string]in
 	return want, have
 }
 
-// stage is one part of a lifecycle.
 type stage struct {
 	name string
 	// live makes it happen, and returns when the provider says that it has.
@@ -331,7 +323,6 @@ type stage struct {
 	size, zones int
 }
 
-// lifecycle is that of a pool from the first request to the last.
 var lifecycle = []stage{
 	{"ordered", func(t *environment) error { return t.live(t.wanted(1, 3)) }, 1, 3},
 	{"grown", func(t *environment) error { return t.live(t.wanted(2, 3)) }, 2, 3},

@@ -74,7 +74,6 @@ var shared = []endpoint{
 	{"delete the pool", "DELETE", "^/v1/clusters/[^/]*/workerpools/[^/]*$", ""},
 }
 
-// nameOf gives the one endpoint of a request.
 func nameOf(generation string) func(iksserver.Request) string {
 	return func(r iksserver.Request) string {
 		var names []string

@@ -14,7 +14,6 @@ import (
 	"github.com/rrpool/rrpool/test/providertest"
 )
 
-// also adds members to a list.
 func also(members ...string) func([]byte) []byte {
 	return func(body []byte) []byte {
 		var all []json.RawMessage

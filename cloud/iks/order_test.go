@@ -19,7 +19,6 @@ import (
 	"github.com/rrpool/rrpool/test/providertest"
 )
 
-// everyOption gives all options of a generation.
 func everyOption(generation string) cloud.PoolOptions {
 	if generation == iksserver.Classic {
 		return cloud.PoolOptions{

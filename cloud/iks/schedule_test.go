@@ -84,7 +84,6 @@ func (h *hearer) Errorf(string, ...any) { h.heard = true }
 
 func (h *hearer) FailNow() { panic(h) }
 
-// passes runs the schedule of one seed.
 func passes(t *testing.T, seed int, change tamper) bool {
 	t.Helper()
 	h := &hearer{}
@@ -111,7 +110,6 @@ func inBubble(t *testing.T, run func(*testing.T)) {
 	}
 }
 
-// event is the next thing to happen.
 func (w *schedule) event() {
 	switch what := rapid.SampledFrom([]string{
 		"fault", "fault", "fault", "size", "zone", "restart", "worker removed", "worker broken", "pool removed", "nothing",
@@ -177,7 +175,6 @@ func (w *schedule) fault() {
 	w.Inject(f)
 }
 
-// spend makes some calls.
 func (w *schedule) spend() {
 	for range rapid.IntRange(0, 12).Draw(w.r, "calls") {
 		_, _ = w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.decide()) })

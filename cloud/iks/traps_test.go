@@ -22,7 +22,6 @@ import (
 	"github.com/rrpool/rrpool/test/providertest"
 )
 
-// rewrite is a fault that changes the answers to readings of path.
 func rewrite(path string, times int, spoil func([]byte) []byte) iksserver.Fault {
 	return iksserver.Fault{Method: http.MethodGet, Path: path, Times: times, Spoil: spoil}
 }
@@ -238,7 +237,6 @@ func TestACreationThatIsNotAnsweredIsWaitedFor(t *testing.T) {
 	}
 }
 
-// singlePool is the path of the answer about one pool.
 const singlePool = "getWorkerPool$"
 
 // edited changes each pool of an answer: a list of them, or one.
@@ -260,7 +258,6 @@ func edited(edit func(pool map[string]any)) func([]byte) []byte {
 	}
 }
 
-// without leaves keys out of our pool.
 func without(keys ...string) func([]byte) []byte {
 	return edited(func(pool map[string]any) {
 		for _, key := range keys {

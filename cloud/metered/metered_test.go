@@ -14,7 +14,6 @@ import (
 	"github.com/rrpool/rrpool/cloud/metered"
 )
 
-// limited refuses changes.
 type limited struct{ cloud.Provider }
 
 func (limited) Ensure(context.Context, cloud.PoolSpec) (cloud.Progress, error) {

@@ -47,7 +47,6 @@ func want(size int) cloud.PoolSpec {
 	return cloud.PoolSpec{SizePerZone: size, Taints: []cloud.Taint{dedicated}}
 }
 
-// next is the step that comes next.
 func next(t *testing.T, s poolplan.State, w cloud.PoolSpec) poolplan.Step {
 	t.Helper()
 	step, err := poolplan.Next(s, w)
@@ -358,7 +357,6 @@ func TestOthersTaintsStay(t *testing.T) {
 	require.ElementsMatch(t, []cloud.Taint{dedicated, other}, step.Taints)
 }
 
-// states draws a pool in any condition.
 func states(t *rapid.T) (poolplan.State, cloud.PoolSpec) {
 	zones := []string{"a", "b", "c"}
 	places := zones
@@ -455,7 +453,6 @@ func live(s poolplan.State) map[string]int {
 	return out
 }
 
-// unsafe gives the reason why step must not be taken.
 func unsafe(s poolplan.State, w cloud.PoolSpec, step poolplan.Step) string {
 	for reason, broken := range rules {
 		if broken(s, w, step) {

@@ -119,7 +119,6 @@ func (a *environment) killFrom(first int) {
 	a.requireNoRepetition(l, len(at))
 }
 
-// golden is the file of how a phase ends.
 func (a *environment) golden(phase int) string {
 	return filepath.Join("testdata", "scenario", fmt.Sprintf("%s-%d.golden", strings.ToLower(string(a.kind)), phase))
 }
@@ -139,7 +138,6 @@ func (a *environment) requireAsGolden(l scenario) {
 	}
 }
 
-// serial is what the cloud counts up.
 var serial = regexp.MustCompile(`c1-[0-9a-f]{7}`)
 
 // requireNoRepetition: what changes routing or the cloud took effect exactly as often as
@@ -208,14 +206,12 @@ func TestASecondWriterIsSeen(t *testing.T) {
 	require.NotEmpty(t, g.lateWrites([]intercept.Request{at("c", time.Second)}), "a manager that never led")
 }
 
-// seedVariable chooses other random faults.
 const seedVariable = "RRPOOL_SEED"
 
 // tooManyPerSecond is more requests in a real second, which is ten for the manager, than it has reason
 // for: about two a second by its clock when it works, and hundreds when it spins.
 const tooManyPerSecond = 12 * speed
 
-// spoil spoils about every tenth request.
 func spoil(random *rand.Rand, r intercept.Request) intercept.Verdict {
 	if r.Lease() || r.Verb == "watch" {
 		return intercept.Verdict{}
@@ -249,7 +245,6 @@ var (
 	ofObjects = []intercept.Verdict{{Answer: http.StatusConflict}, {Answer: http.StatusConflict, Executed: true}}
 )
 
-// busiest is the greatest number of requests in any second.
 func busiest(all []intercept.Request) int {
 	most, first := 0, 0
 	for i, r := range all {
@@ -303,7 +298,6 @@ func TestScenarioWithRandomFaults(t *testing.T) {
 	})
 }
 
-// lastingRefusal is what an apiserver refuses for long.
 type lastingRefusal struct {
 	name    string
 	refused func(intercept.Request) bool

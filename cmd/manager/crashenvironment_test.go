@@ -105,14 +105,12 @@ func newEnvironment(t *testing.T, kind v1alpha1.ProviderType) *environment {
 	return a
 }
 
-// look takes in what has just changed.
 func (a *environment) look(why string) {
 	if err := a.net.Take(context.WithoutCancel(a.Context()), why); err != nil {
 		a.Errorf("the network cannot see: %v", err)
 	}
 }
 
-// begin prepares a scenario.
 func (a *environment) begin() {
 	a.Helper()
 	a.between.Rules()
@@ -131,7 +129,6 @@ func (a *environment) begin() {
 	}
 }
 
-// watched is an admin whose changes of nodes the network sees.
 type watched struct {
 	client.Client
 	*environment
@@ -156,7 +153,6 @@ func (w watchedStatus) Update(ctx context.Context, o client.Object, opts ...clie
 	return w.SubResourceWriter.Update(ctx, o, opts...)
 }
 
-// start starts a manager.
 func (a *environment) start() *managerProcess {
 	a.Helper()
 	m := &managerProcess{name: fmt.Sprintf("manager-%d", len(a.managers)+1)}
@@ -180,7 +176,6 @@ func (a *environment) start() *managerProcess {
 	return m
 }
 
-// manager gives the one of a line.
 func (a *environment) manager(name string) *managerProcess {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -192,7 +187,6 @@ func (a *environment) manager(name string) *managerProcess {
 	return nil
 }
 
-// alive are the managers that run.
 func (a *environment) alive() (out []*managerProcess) {
 	for _, m := range a.managers {
 		if m.Running() {
@@ -202,7 +196,6 @@ func (a *environment) alive() (out []*managerProcess) {
 	return out
 }
 
-// restart replaces the manager that was killed.
 func (a *environment) restart() {
 	a.Helper()
 	if len(a.alive()) == 0 {
@@ -234,7 +227,6 @@ func (a *environment) object() *v1alpha1.RouteReflectorPool {
 	return o
 }
 
-// stepNow is the step in the object's status.
 func (a *environment) stepNow() string {
 	o := &v1alpha1.RouteReflectorPool{}
 	if a.admin.Get(context.WithoutCancel(a.Context()), client.ObjectKey{Name: v1alpha1.SingletonName}, o) != nil {
@@ -270,7 +262,6 @@ func (a *environment) setReady(name string, ready bool) {
 // phaseTimeout is how long a phase may really take.
 const phaseTimeout = 4 * time.Minute
 
-// scenario is what has come of one.
 type scenario struct {
 	// phases in order.
 	phases []phase
@@ -278,7 +269,6 @@ type scenario struct {
 	took   time.Duration
 }
 
-// phase is a part of a scenario.
 type phase struct {
 	name string
 	// end is how the cluster was in the end, without times and versions.
@@ -339,7 +329,6 @@ func (a *environment) settle(phase int) string {
 	}
 }
 
-// newObject wants route reflectors.
 func (a *environment) newObject() *v1alpha1.RouteReflectorPool {
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	object.Spec.Provider.Type = a.kind
@@ -364,7 +353,6 @@ func reflects(o *v1alpha1.RouteReflectorPool, node string) bool {
 	return slices.ContainsFunc(o.Status.Reflectors, func(r v1alpha1.ReflectorStatus) bool { return r.Node == node })
 }
 
-// until waits for the end of a phase.
 func (a *environment) until(name string, tend func(), over func(*v1alpha1.RouteReflectorPool) bool) {
 	a.Helper()
 	deadline := time.Now().Add(phaseTimeout)
@@ -388,7 +376,6 @@ func (a *environment) until(name string, tend func(), over func(*v1alpha1.RouteR
 	}
 }
 
-// lose lets a reflector's machine fail.
 func (a *environment) lose(node string) {
 	a.Helper()
 	a.setReady(node, false)

@@ -83,7 +83,6 @@ func (g *leaders) lateWrites(work []intercept.Request) map[time.Time][]string {
 	return out
 }
 
-// leaderChange takes leadership away from a manager at one of its writes.
 type leaderChange struct {
 	name string
 	// do begins it, with the leader's next write on its way; it must not wait.
@@ -178,7 +177,6 @@ func (a *environment) replaceLeaders(how []leaderChange, first, every int) {
 	a.requireNoRepetition(l, len(g.changes)-1)
 }
 
-// fakeLease is an apiserver with one lease.
 type fakeLease struct {
 	client.Reader
 	holder string
@@ -230,7 +228,6 @@ func TestAClockThatStoodStillIsNotBelieved(t *testing.T) {
 	require.Error(t, f.check(t.Context()))
 }
 
-// fakeLock is a lease with a holder.
 type fakeLock struct {
 	resourcelock.Interface
 	record resourcelock.LeaderElectionRecord

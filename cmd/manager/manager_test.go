@@ -168,7 +168,6 @@ func requireAllowed(t *testing.T, plane *controlplane.ControlPlane, user string,
 	}
 }
 
-// adminOf is a client that may do everything.
 func adminOf(t *testing.T, plane *controlplane.ControlPlane) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -298,12 +297,10 @@ func decode(t *testing.T, path string) []client.Object {
 	return out
 }
 
-// quickNetwork has sessions in no time.
 func quickNetwork(admin client.Client) *fakenetwork.Network {
 	return &fakenetwork.Network{Client: admin, Now: fastClock{epoch: time.Now(), speed: 200}.now, Polls: true}
 }
 
-// join makes a Ready node.
 func join(t *testing.T, admin client.Client, node *corev1.Node) {
 	t.Helper()
 	ctx := context.Background()
@@ -314,7 +311,6 @@ func join(t *testing.T, admin client.Client, node *corev1.Node) {
 	require.NoError(t, admin.Status().Update(ctx, node))
 }
 
-// cloudFor is an IBM Cloud whose workers join the cluster.
 func cloudFor(t *testing.T, admin client.Client) *iksserver.Server {
 	t.Helper()
 	given := map[string]int{}
@@ -425,7 +421,6 @@ func calicoNode(t *testing.T, admin client.Client, node string, backend corev1.E
 	return pod
 }
 
-// fakeKubelet ends pods that are asked to go.
 func fakeKubelet(ctx context.Context, admin client.Client) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

@@ -115,7 +115,6 @@ func TestGuessesDoNotReachTheApiserverAllAtOnce(t *testing.T) {
 	require.Less(t, asked.Load(), int32(25), "10 at once, then 5 a second")
 }
 
-// letRead gives a service account the right to read the metrics.
 func letRead(t *testing.T, admin client.Client, account string) {
 	t.Helper()
 	const role = "rrpool-metrics-reader"

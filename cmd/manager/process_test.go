@@ -35,7 +35,6 @@ type process struct {
 	log string
 }
 
-// launch starts a manager that is stopped with the test.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := launchInto(t, filepath.Join(t.TempDir(), "log"), env, args...)
@@ -56,7 +55,6 @@ func launchInto(t *testing.T, log string, env []string, args ...string) *process
 	return &process{started, t, log}
 }
 
-// said is what its log has.
 func (p *process) said() string {
 	content, err := os.ReadFile(p.log)
 	require.NoError(p.t, err)
@@ -98,15 +96,12 @@ func (h fastClock) now() time.Time { return h.epoch.Add(h.of(time.Since(h.epoch)
 // of is how much time passes by the clock while d really does.
 func (h fastClock) of(d time.Duration) time.Duration { return time.Duration(float64(d) * h.speed) }
 
-// wait is how long d takes.
 func (h fastClock) wait(d time.Duration) time.Duration { return time.Duration(float64(d) / h.speed) }
 
-// variable makes a child live by h.
 func (h fastClock) variable() string {
 	return fmt.Sprintf("%s=%d,%g,%d", childVariable, h.epoch.UnixNano(), h.speed, h.lease)
 }
 
-// fastClockFrom reads the variable's value.
 func fastClockFrom(value string) (tuning, error) {
 	if value == "real" {
 		return tuning{}, nil
@@ -120,7 +115,6 @@ func fastClockFrom(value string) (tuning, error) {
 	return tuning{now: h.now, wait: h.wait, lease: h.lease}, nil
 }
 
-// runManager is what a child process runs.
 func runManager(value string) int {
 	tuned, err := fastClockFrom(value)
 	if err != nil {
@@ -174,7 +168,6 @@ func TestNamespaceOfThePod(t *testing.T) {
 	require.Equal(t, "rrpool-system", defaultNamespace("", file+"-missing"))
 }
 
-// kubeconfig writes one of a cluster with these settings.
 func kubeconfig(t *testing.T, settings string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")

@@ -268,7 +268,6 @@ func (s *site) requireUntouched(since time.Time) {
 	requireAllowed(s.T, s.plane, user, since)
 }
 
-// fault is a refusal by a fault of the cloud.
 func fault(f iksserver.Fault) func(*site) func() {
 	return func(s *site) func() {
 		s.cloud.Inject(f)
@@ -297,7 +296,6 @@ func (s *site) annotate(name, key, value string) {
 	require.NoError(s, s.admin.Patch(s.Context(), node, client.MergeFrom(before)))
 }
 
-// withoutReports removes the kind CalicoNodeStatus.
 func (s *site) withoutReports() func() {
 	s.Helper()
 	definition := &unstructured.Unstructured{}

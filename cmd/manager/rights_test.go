@@ -38,7 +38,6 @@ func (r right) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s.%s %s %s", r.Verb, r.Resource, r.Group, r.Name, r.Namespace))
 }
 
-// covers reports whether a request needs this right.
 func (r right) covers(e controlplane.AuditEvent) bool {
 	return r.Verb == e.Verb && r.Group == e.Group && r.Resource == e.Resource && (r.Name == "" || r.Name == e.Name) &&
 		(r.Namespace == "" || r.Namespace == e.Namespace)
@@ -318,14 +317,12 @@ func (m *minimalRights) requireNothingRemoved(r right, l lack) {
 	}
 }
 
-// mesh reports whether the mesh is on.
 func (m *minimalRights) mesh() bool {
 	configs, err := fakenetwork.Written(m.Context(), m.admin, "BGPConfiguration")
 	require.NoError(m, err)
 	return fakenetwork.Config(configs).MeshOn()
 }
 
-// grant writes what has been given into the manager's roles.
 func (m *minimalRights) grant() {
 	m.Helper()
 	rules := map[string][]rbacv1.PolicyRule{"": {}, "default": {}, "kube-system": {}, testNamespace: {}}
@@ -426,7 +423,6 @@ func (m *minimalRights) repeat() {
 	m.given[repeats] = true
 }
 
-// leave takes the way back to its end.
 func (m *minimalRights) leave() {
 	m.Helper()
 	require.NoError(m, m.admin.Delete(m.Context(), m.object))

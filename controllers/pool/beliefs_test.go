@@ -15,7 +15,6 @@ func size(perZone int32) func(*v1alpha1.RouteReflectorPool) {
 	return func(p *v1alpha1.RouteReflectorPool) { p.Spec.Sizing.Min = 3 * perZone }
 }
 
-// asked counts the changes that the cloud has acknowledged.
 func (o *cloudEnvironment) asked() (n int) {
 	for _, r := range o.server.Requests() {
 		if r.Mutating() && r.Executed() {
@@ -94,7 +93,6 @@ func TestAWrongBeliefIsSaidAndBuysLittle(t *testing.T) {
 	}
 }
 
-// everOrdered counts the workers that were ever ordered for the pool.
 func (o *cloudEnvironment) everOrdered() (n int) {
 	for _, of := range o.ordered {
 		n += of

@@ -102,7 +102,6 @@ func (c *fakeDatastore) SetPool(_ context.Context, node plan.Node, name string) 
 	return nil
 }
 
-// fakePods are the pods of nodes in memory.
 type fakePods struct {
 	counted            [][]string
 	counts             map[string]int
@@ -148,7 +147,6 @@ func (c *fakeDatastore) Watch(_ context.Context, want []plan.StatusRequest) (boo
 	return changed, nil
 }
 
-// fakeProvider is a provider in memory.
 type fakeProvider struct {
 	pool                       cloud.Pool
 	observed, ensured, deleted int
@@ -194,7 +192,6 @@ func (s *fakeProvider) Delete(context.Context) (cloud.Progress, error) {
 	return progress, nil
 }
 
-// environment is a reconciler and everything around it.
 type environment struct {
 	testing.TB
 	calico     *fakeDatastore
@@ -297,7 +294,6 @@ func (e *environment) next(o rollout.Observed, d rollout.Desired, now time.Time)
 	return e.seenStep
 }
 
-// always answers with one step whatever is observed.
 func always(step rollout.Step) func(rollout.Observed, rollout.Desired) rollout.Step {
 	return func(rollout.Observed, rollout.Desired) rollout.Step { return step }
 }
@@ -476,7 +472,6 @@ func newCloudEnvironment(t *testing.T, change ...func(*v1alpha1.RouteReflectorPo
 	return o
 }
 
-// restart is a new process.
 func (o *cloudEnvironment) restart() {
 	o.environment.restart()
 	r := o.reconciler
@@ -500,7 +495,6 @@ func (o *cloudEnvironment) restart() {
 	}
 }
 
-// later keeps what happens to nodes for the next look.
 func (o *cloudEnvironment) later(event func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -511,7 +505,6 @@ func (o *cloudEnvironment) later(event func()) {
 	}
 }
 
-// sync takes the model to now.
 func (o *cloudEnvironment) sync() {
 	o.server.Advance(0)
 	o.mu.Lock()
@@ -548,7 +541,6 @@ func (o *cloudEnvironment) deleted(w iksserver.Worker) {
 	o.later(func() { o.model.Leave(w.IP) })
 }
 
-// fail lets nodes be NotReady from now on.
 func (o *cloudEnvironment) fail(names ...string) {
 	at := time.Now()
 	o.later(func() {
@@ -624,7 +616,6 @@ func (o *cloudEnvironment) at(step string) func() bool {
 	return func() bool { return o.seenStep.Name == step && o.seenStep.Problem == nil }
 }
 
-// migrate takes the cluster to route reflectors.
 func (o *cloudEnvironment) migrate() {
 	o.Helper()
 	require.True(o, o.until(3*time.Hour, o.migrated), "%+v", o.seenStep)
@@ -635,7 +626,6 @@ func (o *cloudEnvironment) migrated() bool {
 	return o.at(rollout.Steady)() && !o.model.Observe().BGP.MeshOn()
 }
 
-// reflectors are the names of the nodes in the role.
 func (o *cloudEnvironment) reflectors() []string {
 	var out []string
 	for _, n := range o.model.Nodes() {

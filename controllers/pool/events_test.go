@@ -47,7 +47,6 @@ func (s *eventLog) turn(step rollout.Step, lasts time.Duration) {
 	s.clock = s.clock.Add(lasts)
 }
 
-// sent are the events of a reason.
 func (s *eventLog) sent(reason string) (out int) {
 	for _, event := range s.emitted {
 		if _, rest, _ := strings.Cut(event, " "); strings.HasPrefix(rest, reason+" ") {

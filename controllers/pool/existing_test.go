@@ -17,7 +17,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// onExisting asks for reflectors on the nodes that are there.
 func onExisting(o *v1alpha1.RouteReflectorPool) {
 	o.Spec.Provider.Type = v1alpha1.ProviderExistingNodes
 	o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionDrain
@@ -33,7 +32,6 @@ func newInPlaceEnvironment(t *testing.T, change ...func(*v1alpha1.RouteReflector
 	return e
 }
 
-// members are the nodes of the pool.
 func (e *environment) members() []string {
 	var out []string
 	for _, n := range e.calico.cluster.Nodes {

@@ -17,7 +17,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// requirePlain holds a text to what the API takes and a terminal may show.
 func requirePlain(t *testing.T, text string, most int) {
 	t.Helper()
 	require.LessOrEqual(t, len(text), most)

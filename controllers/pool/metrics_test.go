@@ -276,7 +276,6 @@ func TestThePoolCostsFromItsFirstNodeToItsLast(t *testing.T) {
 	in.expectCost(0)
 }
 
-// small is a flavor that has a price.
 const small = "bx2.2x8"
 
 // reporting is a cluster on three reflectors of which the third serves no more. Each has a session with the first five

@@ -232,7 +232,6 @@ func TestWhatNeverEndsHoldsNothingUp(t *testing.T) {
 	}, size(2))
 }
 
-// ids are those of the workers of our pool.
 func ids(o *cloudEnvironment) (out []string) {
 	for _, w := range o.server.Workers(clusterID, ourPool) {
 		out = append(out, w.ID)

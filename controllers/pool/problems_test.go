@@ -73,7 +73,6 @@ func TestAProblemsMessageEndsWithItsPage(t *testing.T) {
 	}
 }
 
-// fails lets the one action of a step fail.
 func (e *environment) fails(why string) {
 	action := plan.SetReflector{Node: "10.0.1.1", ClusterID: "224.0.0.1"}
 	e.calico.fail[action.String()] = errors.New(why)

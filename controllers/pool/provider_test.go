@@ -83,7 +83,6 @@ func TestAKeyIsRotated(t *testing.T) {
 	})
 }
 
-// logins counts those since the first skip requests.
 func (o *cloudEnvironment) logins(skip int) (n int) {
 	for _, r := range o.server.Requests()[skip:] {
 		if r.Token() {
@@ -193,7 +192,6 @@ func TestAWorkerThatIsNotListedStaysAReflector(t *testing.T) {
 	})
 }
 
-// workers are those of the pool that are there now.
 func (o *cloudEnvironment) workers() []string {
 	var out []string
 	for _, w := range o.server.Workers(clusterID, "route-reflectors") {

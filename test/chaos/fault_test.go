@@ -27,7 +27,6 @@ import (
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
-// target is what a fault happens to.
 type target int
 
 const (
@@ -36,7 +35,6 @@ const (
 	aClient
 )
 
-// fault is a kind of disturbance.
 type fault struct {
 	name string
 	on   target
@@ -83,7 +81,6 @@ var faults = append([]*fault{
 // deed is what begins or ends a fault. It may be done again when it fails, because the apiserver is away.
 type deed func(ctx context.Context, s *chaosRun, node string) error
 
-// host does something to a node's host.
 func host(do func(*lab.Lab, string) error) deed {
 	return func(_ context.Context, s *chaosRun, node string) error { return do(s.Lab, node) }
 }

@@ -207,7 +207,6 @@ func shutDownInTurn(c *cluster) {
 // has made the pods of the former, and those of the latter have no controller.
 var replicated, bare = []string{"infra-0", "infra-1"}, "infra-2"
 
-// byHand is a node that a person has cordoned.
 const byHand = "worker-0"
 
 // A cluster without zones gets its reflectors by draining them, and loses all of them together.
@@ -345,7 +344,6 @@ func move(kind v1alpha1.TopologyType, sized, redundancy int32, reflectors int) f
 	}
 }
 
-// slots are the reflectors' slots by node.
 func (c *cluster) slots() map[string]string {
 	c.t.Helper()
 	out := map[string]string{}

@@ -32,7 +32,6 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// limit is how long any one wait may take on a slow machine.
 const limit = 5 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -43,14 +42,12 @@ func TestMain(m *testing.M) {
 	lab.Main(m)
 }
 
-// cluster is a site under test.
 type cluster struct {
 	*site.Site
 	t   *testing.T
 	ctx context.Context //nolint:containedctx // of the test
 }
 
-// start builds a cluster and starts the manager in it.
 func start(t *testing.T, options site.Options) *cluster {
 	t.Helper()
 	lab.SkipLong(t)
@@ -181,13 +178,11 @@ func (k *keeper) startAgain() {
 	}
 }
 
-// event is something that happens to a cluster.
 type event struct {
 	name string
 	from time.Time
 }
 
-// begin starts a phase of the probes.
 func (c *cluster) begin(name string) event {
 	c.t.Helper()
 	c.t.Logf("%s %s", time.Now().Format("15:04:05.000"), name)
@@ -286,7 +281,6 @@ func (c *cluster) inPeeringOrder(reflectors []string) []string {
 	return sorted
 }
 
-// cordoned are the nodes that take no pods.
 func (c *cluster) cordoned() []string {
 	c.t.Helper()
 	var names []string

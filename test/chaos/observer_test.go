@@ -131,7 +131,6 @@ func (w *observer) seeConfiguration(o *unstructured.Unstructured) {
 	}
 }
 
-// reflectors are those that the API last said.
 func (w *observer) reflectors(without string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +183,6 @@ func (t taking) String() string {
 	return text
 }
 
-// watchCloud looks at the pool twice a second.
 func (w *observer) watchCloud(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, 500*time.Millisecond)
@@ -200,7 +198,6 @@ func (w *observer) watchCloud(ctx context.Context) {
 	}
 }
 
-// judge gives the invariants that did not hold.
 func (w *observer) judge() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -52,14 +52,12 @@ func (l *record) forget(k *occurrence) {
 	l.open()
 }
 
-// felt are those of now.
 func (l *record) felt() []*occurrence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.active)
 }
 
-// happened is how often a fault has happened.
 func (l *record) happened(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,13 +82,11 @@ func (l *record) open() {
 	l.checkpoint(s.phase)
 }
 
-// share is what the probes of one pair saw in one segment.
 type share struct {
 	*segment
 	pair probe.Pair
 }
 
-// shares splits a report by segments.
 func (l *record) shares(report probe.Report) []share {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,7 +51,6 @@ type chaosRun struct {
 	watchers    sync.WaitGroup
 }
 
-// occurrence is a fault that has happened.
 type occurrence struct {
 	planned
 	node              string

@@ -56,7 +56,6 @@ type row struct {
 	objects []*unstructured.Unstructured
 }
 
-// expectation is what is right.
 type expectation struct {
 	// Check is the mark of a check by its id, and words that its answer has, apart by …; "-" where it is not asked; under exit the code.
 	Check map[string]string `json:"check"`
@@ -77,7 +76,6 @@ type expectation struct {
 	} `json:"manager"`
 }
 
-// group is nodes that are alike.
 type group struct {
 	// Name, to which a number is added, node by default, and how many, 1 by default.
 	Name  string `json:"name"`
@@ -101,7 +99,6 @@ type group struct {
 	WithoutPod bool `json:"withoutPod"`
 }
 
-// installation is how Calico is there.
 type installation struct {
 	// Version is v3.31.0 by default; ClusterInformation false is one without that object.
 	Version            *string `json:"version"`
@@ -120,7 +117,6 @@ type installation struct {
 	Unready int32 `json:"unready"`
 }
 
-// load reads a file of testdata.
 func load(t *testing.T, path string) row {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -136,7 +132,6 @@ func load(t *testing.T, path string) row {
 	return r
 }
 
-// files are the rows.
 func files(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("testdata/*.yaml")
@@ -144,7 +139,6 @@ func files(t *testing.T) []string {
 	return found
 }
 
-// build makes the cluster of a row.
 func (w *world) build(r row) {
 	w.Helper()
 	c := r.Calico
@@ -169,7 +163,6 @@ func (w *world) build(r row) {
 	}
 }
 
-// kinds of the objects that the row itself has.
 func (r row) kinds() (out []string) {
 	for _, o := range r.objects {
 		out = append(out, o.GetKind())
@@ -365,7 +358,6 @@ func (w *world) report(r row) (did bool) {
 	return did
 }
 
-// create makes an object and its status.
 func (w *world) create(o client.Object) {
 	w.Helper()
 	want := o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is one
@@ -383,7 +375,6 @@ func (w *world) namespace(name string) {
 	require.NoError(w, client.IgnoreAlreadyExists(w.admin.Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})))
 }
 
-// clear empties the cluster.
 func (w *world) clear() {
 	w.Helper()
 	ctx := w.Context()

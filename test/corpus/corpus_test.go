@@ -116,7 +116,6 @@ type answers struct {
 	manager        manager
 }
 
-// manager is what its first reconciliations came to.
 type manager struct {
 	steps []v1alpha1.StepStatus
 	// refuses is the reason of condition Degraded, "" where it is not True.
@@ -126,7 +125,6 @@ type manager struct {
 	err              error
 }
 
-// ask asks all three.
 func (w *world) ask(r row) (a answers) {
 	w.Helper()
 	spec, err := json.Marshal(r.Pool)

@@ -13,7 +13,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// marks are what people see of a status.
 var marks = map[check.Status]string{check.OK: "√", check.Note: "·", check.Warning: "‼", check.Error: "×"}
 
 // failed are the assertions that do not hold, by name.

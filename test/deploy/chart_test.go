@@ -231,7 +231,6 @@ func TestAKeyThatIsLeftEmptyIsNoneOrMissed(t *testing.T) {
 	}
 }
 
-// everything is a set of values with all that the chart can make.
 var everything = []string{
 	"--set", "credentials.externalSecret.enabled=true", "--set", "credentials.secretName=key", "--set", "credentials.secretKey=k",
 	"--set", "pool.create=true", "--set", "pool.spec.mode=Paused", "--api-versions", "rrpool.io/v1alpha1/RouteReflectorPool",

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pages are those that a user types from.
 var pages = []string{"docs/kind.md", "docs/existing-nodes.md", "docs/operations.md"}
 
 // explained are pages that name fields and keys, and are mostly read.
@@ -257,7 +256,6 @@ func TestTheCommandsOfTheKindPageFitTheFiles(t *testing.T) {
 	}
 }
 
-// text is the text of a file.
 func text(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)

@@ -233,7 +233,6 @@ func (s site) person(t *testing.T, mode string) {
 	require.NoError(t, err)
 }
 
-// upgrade to values of the pool.
 func (s site) upgrade(t *testing.T, values, folder string, how ...string) error {
 	t.Helper()
 	_, said, err := s.run(t, append([]string{"upgrade", "rrpool", folder, "--set", "pool.create=true," + values}, how...)...)

@@ -87,7 +87,6 @@ func calicoManifest(t *testing.T, name string) string {
 	return filepath.Join(crds, "..", "..", "..", "manifests", name)
 }
 
-// warnings keeps what the apiserver warns of.
 type warnings struct {
 	sync.Mutex
 	texts []string
@@ -106,7 +105,6 @@ func (w *warnings) all() []string {
 	return slices.Clone(w.texts)
 }
 
-// path is that of a file of the repository.
 func path(parts ...string) string {
 	return filepath.Join(append([]string{programs.Root()}, parts...)...)
 }
@@ -161,7 +159,6 @@ func rank(o *object) int {
 	return len(order)
 }
 
-// decode reads the objects of a file.
 func decode(t *testing.T, content []byte) []*object {
 	t.Helper()
 	out, err := controlplane.Objects(content)

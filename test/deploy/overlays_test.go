@@ -32,7 +32,6 @@ var samples = map[string]string{
 	iksOverlay:  "config/samples/iks.yaml",
 }
 
-// overlays are all that there are.
 func overlays(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(path("config", "overlays", "*", "kustomization.yaml"))

@@ -198,7 +198,6 @@ func put(t *testing.T, c dynamic.Interface, resource schema.GroupVersionResource
 	}
 }
 
-// inV3 is the same write in Calico's other API group.
 func (w write) inV3() write {
 	w.resource.Group, w.resource.Version = "projectcalico.org", "v3"
 	return w

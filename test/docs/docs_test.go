@@ -78,7 +78,6 @@ func (r repository) problems() []string {
 	return append(out, r.orphans()...)
 }
 
-// place reports what is wrong with a place in the repository.
 func (r repository) place(name, anchor string) []string {
 	name = path.Clean(name)
 	info, err := fs.Stat(r.files, name)
@@ -136,7 +135,6 @@ func (r repository) targetsOf(name string) []string {
 	return out
 }
 
-// commands checks that what a page says of make is a target.
 func (r repository) commands(name string) []string {
 	var out []string
 	for _, m := range typed.FindAllStringSubmatch(r.texts[name], -1) {

@@ -224,7 +224,6 @@ func TestThePoolGetsAnotherFlavor(t *testing.T) {
 	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
 }
 
-// current are the nodes that reflect now.
 func current(t *testing.T, ctx context.Context, s *site.Site) []string { //nolint:revive // t comes first in tests
 	t.Helper()
 	names, err := s.CurrentReflectors(ctx)
@@ -232,7 +231,6 @@ func current(t *testing.T, ctx context.Context, s *site.Site) []string { //nolin
 	return names
 }
 
-// workers are the ids of the pool's workers.
 func workers(s *site.Site) []string {
 	var out []string
 	for _, w := range s.Cloud.Workers(site.ClusterID, site.PoolName) {

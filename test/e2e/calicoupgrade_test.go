@@ -223,7 +223,6 @@ func locked(o *v1alpha1.RouteReflectorPool) bool {
 	return c != nil && c.Reason == "DatastoreLocked"
 }
 
-// established are the workers' sessions.
 func established(t require.TestingT, s *site.Site) (out []string) {
 	for _, name := range s.Workers {
 		sessions, err := s.Lab.Sessions(name)

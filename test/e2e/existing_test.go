@@ -225,7 +225,6 @@ func writesOf(between *intercept.Interceptor) (writes []string) {
 	return writes
 }
 
-// count counts the writes that begin so.
 func count(writes []string, begin string) (n int) {
 	for _, w := range writes {
 		if strings.HasPrefix(w, begin) {

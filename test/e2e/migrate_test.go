@@ -35,10 +35,8 @@ func TestMain(m *testing.M) {
 	lab.Main(m)
 }
 
-// limit is how long any one wait may take on a slow machine.
 const limit = 6 * time.Minute
 
-// within gives ctx a time limit.
 func within(t *testing.T, ctx context.Context) context.Context { //nolint:revive // t comes first in tests
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -164,7 +162,6 @@ func TestMigrationOnACloudThatIsHarder(t *testing.T) {
 	}
 }
 
-// migrate moves a cluster onto three reflectors.
 func migrate(t *testing.T, ctx context.Context, s *site.Site, edit func(*v1alpha1.RouteReflectorPool), flags ...string) { //nolint:revive // t comes first in tests
 	t.Helper()
 	require.NoError(t, s.StartManager(flags...))
@@ -286,7 +283,6 @@ func (p prediction) writes(rename *strings.Replacer) []string {
 	return inOrder(out)
 }
 
-// inOrder sorts what was written of one kind in a row.
 func inOrder(lines []string) []string {
 	aboutNode := func(line string) bool { return strings.HasPrefix(line, "PromoteReflectors: make node ") }
 	for i := 0; i < len(lines); i++ {
@@ -299,7 +295,6 @@ func inOrder(lines []string) []string {
 	return lines
 }
 
-// reported are the reasons of the events about something written.
 var reported = []string{
 	"ReflectorAdded", "ReflectorRemoved", "PeerWritten", "PeerDeleted", "MeshDisabled", "MeshRestored", "MeshForgotten",
 	"NodeCordoned", "NodeUncordoned", "PodsEvicted", "PoolChanged",

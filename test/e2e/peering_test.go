@@ -228,7 +228,6 @@ func (p *peered) migrate(t *testing.T, s *site.Site) {
 	require.NoError(t, s.WaitReady(within(t, p.ctx)))
 }
 
-// renumber gives b another AS number and says what that costs.
 func (p *peered) renumber(t *testing.T, where string, number numorstring.ASNumber) {
 	t.Helper()
 	p.b.Lab.Checkpoint(where)
@@ -307,7 +306,6 @@ func (p *peered) peers(t require.TestingT, s *site.Site) map[string]string {
 	return out
 }
 
-// reflectors are the addresses of a cluster's reflectors.
 func (p *peered) reflectors(t require.TestingT, s *site.Site) []netip.Addr {
 	names, err := s.CurrentReflectors(p.ctx)
 	require.NoError(t, err)
@@ -391,7 +389,6 @@ func (p *peered) awaitRoutes(t *testing.T) {
 	t.Logf("all nodes have their routes after %s more", time.Since(began).Round(100*time.Millisecond))
 }
 
-// arrived are those of the ranges that a node of a has a route to.
 func (p *peered) arrived(t require.TestingT, ranges []netip.Prefix) (out []netip.Prefix) {
 	for _, r := range ranges {
 		for _, on := range p.a.Lab.Nodes() {
@@ -439,7 +436,6 @@ func (p *peered) undeclared(t *testing.T) {
 	p.await(t)
 }
 
-// replace has another node of b reflect in the place of one.
 func (p *peered) replace(t *testing.T, old string) {
 	t.Helper()
 	began := time.Now()

@@ -23,7 +23,6 @@ const (
 	account = "0123456789abcdef0123456789abcdef"
 )
 
-// spoiled is what the cloud of cloudOf has said about its cluster.
 var spoiled strings.Builder
 
 // cloudOf has one cluster; its answers about it name its owner and the account.
@@ -49,7 +48,6 @@ func cloudOf(generation string, profile iksserver.Profile) *iksserver.Server {
 	return s
 }
 
-// ran runs the program in a synctest bubble.
 func ran(ctx context.Context, s http.RoundTripper, dir, order string) (string, error) {
 	var out bytes.Buffer
 	err := run(ctx, &out, s, func(name string) string {

@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// descriptor names a blob of the archive.
 type descriptor struct {
 	Digest   string `json:"digest"`
 	Size     int    `json:"size"`
@@ -34,7 +33,6 @@ type descriptor struct {
 	} `json:"platform"`
 }
 
-// contents is what the image says of itself.
 type contents struct {
 	manifest struct {
 		Config descriptor   `json:"config"`
@@ -57,7 +55,6 @@ func (a archive) path(d descriptor) string {
 	return filepath.Join(string(a), "blobs", strings.Replace(d.Digest, ":", "/", 1))
 }
 
-// blob gives what a descriptor names.
 func (a archive) blob(t *testing.T, d descriptor) []byte {
 	t.Helper()
 	content, err := os.ReadFile(a.path(d))
@@ -196,7 +193,6 @@ func textOf(t *testing.T, path string) string {
 	return strings.TrimSpace(strings.ReplaceAll(string(content), "\r\n", "\n"))
 }
 
-// judge says what is wrong with an image that is unpacked to root.
 func (c contents) judge(root string) error {
 	var faults []error
 	// The kubelet refuses what it cannot tell from root: runAsNonRoot needs a number.

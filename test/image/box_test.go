@@ -140,7 +140,6 @@ type cluster struct {
 	secrets    string // the folder that the kubelet mounts
 }
 
-// repository is a path in it.
 func repository(elements ...string) string {
 	return filepath.Join(append([]string{"..", ".."}, elements...)...)
 }
@@ -210,7 +209,6 @@ func (c *cluster) container(t *testing.T) corev1.Container {
 	return manager
 }
 
-// command is the image's program with the pod's arguments.
 func (c contents) command(manager corev1.Container) []string {
 	return slices.Concat(c.config.Config.Entrypoint, manager.Args)
 }
@@ -233,7 +231,6 @@ func (c *cluster) environment(t *testing.T, image contents, manager corev1.Conta
 	return env
 }
 
-// leader is the manager that holds the lease.
 func (c *cluster) leader(ctx context.Context) (string, error) {
 	lease, err := c.client.CoordinationV1().Leases(namespace).Get(ctx, "rrpool-manager", metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil {

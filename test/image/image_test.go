@@ -45,7 +45,6 @@ func TestMain(m *testing.M) {
 	lab.Main(m, controlplane.StopShared)
 }
 
-// made is the archive that the tests are about.
 func made(t *testing.T) archive {
 	t.Helper()
 	path := os.Getenv(archiveVariable)
@@ -57,7 +56,6 @@ func made(t *testing.T) archive {
 	return archive(dir)
 }
 
-// unpacked is the image for this machine in a folder.
 func unpacked(t *testing.T) (contents, string) {
 	t.Helper()
 	return made(t).image(t, runtime.GOARCH)

@@ -206,7 +206,6 @@ const most = 400
 // start and stop pods on this machine meanwhile.
 const evidence = 500 * time.Millisecond
 
-// judge is the end of the count.
 func (p *page) judge() {
 	phases, err := p.probers.Report()
 	require.NoError(p, err)
@@ -237,7 +236,6 @@ func (p *page) phase(name string) {
 	require.NoError(p, p.probers.Phase(name))
 }
 
-// typed types a block with what is said instead of some of it.
 func (p *page) typed(b walkthrough.Block) {
 	p.Helper()
 	each(b.Text, p.before)
@@ -297,7 +295,6 @@ func (p *page) wait(what string, until func() bool) {
 	require.Eventually(p, until, patience, time.Second, what)
 }
 
-// dump keeps what a failure may have come from.
 func (p *page) dump() {
 	if p.Failed() {
 		cmd := exec.Command(filepath.Join(p.cluster.Programs, "kind"), "export", "logs", "--name", "rrpool")

@@ -111,7 +111,6 @@ func TestWhatRoutersOutsideLearn(t *testing.T) {
 	require.Empty(t, missed(), "a router that peers with every node lacks nothing in between")
 }
 
-// known are the prefixes that the test is about.
 func known(l *lab.Lab) []string {
 	return []string{clusterRange, balancerRange, localAddress + "/32", l.Block("worker-0").String(), singleBalancer + "/32", singleExternal + "/32"}
 }

@@ -117,7 +117,6 @@ const (
 	meshPrefix, nodePrefix = "Mesh_", "Node_"
 )
 
-// reflectors are the dedicated nodes of Dedicated(3).
 var reflectors = []string{"reflector-0", "reflector-1", "reflector-2"}
 
 // The negative control: were the probes blind, this would find nothing. The mesh goes, and what is to serve in its stead comes when it
@@ -235,7 +234,6 @@ func awaitNoMesh(t *testing.T, l *lab.Lab) {
 	}, patience, 100*time.Millisecond)
 }
 
-// makeReflectors gives the dedicated nodes the role label and the cluster ID.
 func makeReflectors(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	patchReflectors(t, l, fmt.Sprintf(`{"metadata":{"labels":{%q:""},"annotations":{"projectcalico.org/RouteReflectorClusterID":%q}}}`, roleLabel, clusterID))
@@ -249,7 +247,6 @@ func patchReflectors(t *testing.T, l *lab.Lab, patch string) {
 	}
 }
 
-// createPeer makes every node peer with every reflector.
 func createPeer(t *testing.T, l *lab.Lab, password *apiv3.BGPPassword) {
 	t.Helper()
 	peer := apiv3.NewBGPPeer()

@@ -162,7 +162,6 @@ func getStatusNamed(t *testing.T, l *lab.Lab, name string) *apiv3.CalicoNodeStat
 	return status
 }
 
-// requireAnswer waits for the reporter to fill in the status.
 func requireAnswer(t *testing.T, l *lab.Lab, name string) apiv3.CalicoNodeStatusStatus {
 	t.Helper()
 	for began := time.Now(); ; watch(t.Context(), 5*time.Millisecond) {

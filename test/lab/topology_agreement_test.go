@@ -215,7 +215,6 @@ func (w *writer) changed(before map[string]lab.Session) simulate.Change {
 	return out
 }
 
-// row is what a node has.
 type row struct {
 	// sessions are the nodes that it has one with, sorted; count is their number.
 	sessions string
@@ -225,7 +224,6 @@ type row struct {
 	rib  string
 }
 
-// cell is what a node knows of another's prefix.
 type cell struct {
 	paths string
 	// senders are the neighbours that have sent them, sorted.
@@ -313,7 +311,6 @@ func count(c simulate.Count) string {
 	return fmt.Sprint(c.Paths)
 }
 
-// anyReflector selects the nodes that have a slot.
 const anyReflector = "has(" + roleLabel + ")"
 
 // configure turns the cluster into a configuration, whatever it was.
@@ -341,7 +338,6 @@ func (w *writer) configure(c configuration) {
 	w.now = c
 }
 
-// revive starts the BIRDs that were killed.
 func (w *writer) revive(names []string) {
 	w.t.Helper()
 	for _, name := range names {

@@ -99,7 +99,6 @@ func groups(name string, n int, clusterID func(int) string, of [3][]int, kill ..
 	return c
 }
 
-// everyone peers with all of so many reflectors.
 func everyone(name string, n int, clusterID func(int) string, kill ...string) configuration {
 	c := single(n, kill...)
 	c.name = name

@@ -19,10 +19,8 @@ import (
 	"github.com/rrpool/rrpool/test/walkthrough"
 )
 
-// folderVariable names the folder with the files of the release.
 const folderVariable = "RRPOOL_RELEASE"
 
-// plugin is what is read of the manifest for krew.
 type plugin struct {
 	Spec struct {
 		Version   string

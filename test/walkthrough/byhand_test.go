@@ -142,7 +142,6 @@ const (
 	roleStep = `"projectcalico.org/RouteReflectorClusterID":null`
 )
 
-// blockWith is the first block that has these words in it.
 func blockWith(t *testing.T, blocks []Block, words string) Block {
 	t.Helper()
 	i := slices.IndexFunc(blocks, func(b Block) bool { return strings.Contains(b.Text, words) })

@@ -39,7 +39,6 @@ func TestMain(m *testing.M) {
 	lab.Main(m)
 }
 
-// skipWalk skips a test that needs the lab.
 func skipWalk(t *testing.T) {
 	t.Helper()
 	if os.Getenv(walkVariable) == "" {
@@ -103,10 +102,8 @@ func requireMeshed(t *testing.T, ctx context.Context, s *site.Site) { //nolint:r
 	})
 }
 
-// patience is how long a block may take on a slow machine.
 const patience = 6 * time.Minute
 
-// walker types a page in a site.
 type walker struct {
 	*testing.T
 	site  *site.Site
@@ -198,7 +195,6 @@ func (w *walker) typed(ctx context.Context, b Block) error {
 	return nil
 }
 
-// onNode types a block in a shell on a node.
 func (w *walker) onNode(ctx context.Context, node string, b Block) error {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text)

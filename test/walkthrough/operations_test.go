@@ -18,7 +18,6 @@ import (
 	"github.com/rrpool/rrpool/test/e2e/site"
 )
 
-// nextKey is the API key that the first one is replaced by.
 const nextKey = "rrpool-e2e-next-api-key-77aa01"
 
 // Whoever operates rrpool as the page says, from its installation as docs/install.md says to its end, gets what the page promises, and
@@ -184,7 +183,6 @@ func (o *operator) requireMistakesFail() {
 	}
 }
 
-// write is a file that the page expects to be there.
 func (o *operator) write(name, content string) {
 	o.Helper()
 	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "repository", name), []byte(content), 0o600))

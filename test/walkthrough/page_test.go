@@ -50,7 +50,6 @@ func pages(t *testing.T) []string {
 // placeholder is what a reader would have to replace within a command: a variable can be set once.
 var placeholder = regexp.MustCompile(`<[a-zA-Z][a-zA-Z -]*>`)
 
-// typable says why a block cannot be pasted into a shell.
 func typable(b Block) error {
 	if found := placeholder.FindString(b.Text); found != "" {
 		return fmt.Errorf("line %d: %s in a command: set a variable in a block at the top of the page", b.Line, found)
@@ -121,7 +120,6 @@ var (
 	word = regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
 )
 
-// calls are all calls of a page.
 func calls(source []byte) []call {
 	var out []call
 	_ = ast.Walk(goldmark.DefaultParser().Parse(text.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {

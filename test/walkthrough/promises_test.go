@@ -171,7 +171,6 @@ func (o *operator) requireUndisturbed() (check func()) {
 	}
 }
 
-// leader is the manager that acts.
 func (o *operator) leader() string {
 	o.Helper()
 	lease, err := o.site.Lab.Kube().CoordinationV1().Leases(site.Namespace).Get(o.ctx, "rrpool-manager", metav1.GetOptions{})
@@ -226,7 +225,6 @@ func (o *operator) requireProvider(status metav1.ConditionStatus, reason string)
 	o.Logf("ProviderReady is %s, %s after %s", status, reason, time.Since(begun).Round(100*time.Millisecond))
 }
 
-// logins is how often the cloud has taken a key.
 func (o *operator) logins() int {
 	n := 0
 	for _, r := range o.site.Cloud.Requests() {
@@ -310,7 +308,6 @@ func (o *operator) requireSeen() {
 	}
 }
 
-// report is what the archive holds.
 func (o *operator) report() map[string]string {
 	o.Helper()
 	folder := o.TempDir()
@@ -328,7 +325,6 @@ func (o *operator) report() map[string]string {
 	return files
 }
 
-// pods are the manager's.
 func (o *operator) pods() []corev1.Pod {
 	o.Helper()
 	list, err := o.site.Lab.Kube().CoreV1().Pods(site.Namespace).List(o.ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=rrpool"})

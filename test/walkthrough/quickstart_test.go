@@ -105,7 +105,6 @@ func requireDeployedManagerDidIt(t *testing.T, s *site.Site, since time.Time) {
 	require.Contains(t, by, site.User())
 }
 
-// requireNothingLost checks every pair of workers.
 func requireNothingLost(t *testing.T, s *site.Site) {
 	t.Helper()
 	report := s.Lab.Report().Only(s.Workers...)

@@ -79,7 +79,6 @@ func TestABadQueryIsFoundOut(t *testing.T) {
 	require.Empty(t, problems(`max without (instance, pod) (rrpool_mesh{state="off"}) == 1 and ignoring (state) rrpool_leader`, known))
 }
 
-// board is what Grafana's own check does not look at.
 type board struct {
 	Panels []struct {
 		ID          int    `json:"id"`

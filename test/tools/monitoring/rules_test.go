@@ -299,7 +299,6 @@ func only(t *testing.T, alert string) string {
 	return string(out)
 }
 
-// testWith runs a unit test with other rules.
 func testWith(t *testing.T, rules []monitoringv1.Rule, name, test string) error {
 	t.Helper()
 	dir := t.TempDir()
@@ -318,7 +317,6 @@ func testWith(t *testing.T, rules []monitoringv1.Rule, name, test string) error 
 	return errors.New(out)
 }
 
-// mutants are what may be wrong with an alert.
 func mutants(t *testing.T, rule monitoringv1.Rule) map[string]monitoringv1.Rule {
 	t.Helper()
 	out := map[string]monitoringv1.Rule{}
