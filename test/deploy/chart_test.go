@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -166,28 +167,41 @@ func TestTheChartInAnotherNamespace(t *testing.T) {
 	}
 }
 
+// What the schema refuses it names all at once, by the value's place.
 func TestAWrongValueIsNamed(t *testing.T) {
 	t.Parallel()
+	refused := map[string]string{
+		"replica=3": "at '': additional properties 'replica' not allowed", "image.repo=x": "at '/image': additional properties 'repo' not allowed",
+		"replicas=two": "at '/replicas': got string, want integer", "image.pullPolicy=Sometimes": "at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'",
+		"image.digest=v1": "at '/image/digest': 'v1' does not match pattern '^(sha256:", "podDisruptionBudget.maxUnavailable=0": "at '/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1",
+		"credentials.apiKey=secret": "at '/credentials': additional properties 'apiKey' not allowed", "extraArgs={debug}": "at '/extraArgs/0': 'debug' does not match pattern '^--'",
+		"credentials.externalSecret.secretStoreRef.kind=Vault": "at '/credentials/externalSecret/secretStoreRef/kind': value must be one of 'ClusterSecretStore', 'SecretStore'",
+		"credentials.trustedProfile.id=a b":                    "at '/credentials/trustedProfile/id': 'a b' does not match", "pool.mode=Paused": "at '/pool': additional properties 'mode' not allowed",
+		// A key that is left empty, which to Helm is as good as not there, is missed by its name.
+		"image.repository=null": "at '/image': missing property 'repository'", "metrics.enabled=null": "at '/metrics': missing property 'enabled'",
+	}
+	_, said, err := render(t, "--set", strings.Join(slices.Collect(maps.Keys(refused)), ","))
+	require.Error(t, err)
+	for set, says := range refused {
+		require.Contains(t, said, says, set)
+	}
+	for set, says := range map[string]string{"replicas=0": "at '/replicas': minimum", "replicas=null,image=null": "missing properties 'image', 'replicas'"} {
+		_, said, err := render(t, "--set", set)
+		require.Error(t, err)
+		require.Contains(t, said, says)
+	}
+	const none = "extraArgs=null,extraEnv=null,extraVolumes=null,extraVolumeMounts=null,podAnnotations=null,podLabels=null,nodeSelector=null,affinity=null,pool.spec=null"
+	_, said, err = render(t, "--set", none)
+	require.NoError(t, err, said)
+
 	for name, c := range map[string]struct {
 		set  string
 		says []string
 	}{
-		"a misspelt key":               {"replica=3", []string{"replica"}},
-		"a misspelt key further in":    {"image.repo=x", []string{"image", "repo"}},
-		"a key of a wrong kind":        {"replicas=two", []string{"/replicas", "integer"}},
-		"no manager at all":            {"replicas=0", []string{"/replicas", "minimum"}},
-		"a pull policy that is none":   {"image.pullPolicy=Sometimes", []string{"/image/pullPolicy", "IfNotPresent"}},
-		"a digest that is none":        {"image.digest=v1", []string{"/image/digest", "sha256"}},
-		"a budget that stops drains":   {"podDisruptionBudget.maxUnavailable=0", []string{"/podDisruptionBudget/maxUnavailable"}},
-		"the API key itself":           {"credentials.apiKey=secret", []string{"/credentials", "apiKey"}},
-		"an argument that is none":     {"extraArgs={debug}", []string{"/extraArgs/0", "^--"}},
-		"a store of an unknown kind":   {"credentials.externalSecret.secretStoreRef.kind=Vault", []string{"/secretStoreRef/kind", "ClusterSecretStore"}},
-		"a tag that is a number":       {"image.tag=0", []string{"image.tag: 0 is a number to YAML", "--set-string"}},
-		"nothing to scrape":            {"metrics.enabled=false,monitoring.serviceMonitor.enabled=true", []string{"metrics.enabled is false"}},
-		"a pool before its kind":       {"pool.create=true", []string{"pool.create", "install with pool.create=false first", "--api-versions"}},
-		"a setting of the pool itself": {"pool.mode=Paused", []string{"/pool", "mode"}},
-		"two names of a profile":       {"credentials.trustedProfile.id=Profile-1,credentials.trustedProfile.name=r", []string{"credentials.trustedProfile: give id or name"}},
-		"an id that is none":           {"credentials.trustedProfile.id=a b", []string{"/credentials/trustedProfile/id"}},
+		"a tag that is a number": {"image.tag=0", []string{"image.tag: 0 is a number to YAML", "--set-string"}},
+		"nothing to scrape":      {"metrics.enabled=false,monitoring.serviceMonitor.enabled=true", []string{"metrics.enabled is false"}},
+		"a pool before its kind": {"pool.create=true", []string{"pool.create", "install with pool.create=false first", "--api-versions"}},
+		"two names of a profile": {"credentials.trustedProfile.id=Profile-1,credentials.trustedProfile.name=r", []string{"credentials.trustedProfile: give id or name"}},
 		// A pool without a mode would be one that migrates: without a value there is none.
 		"no mode":                     {"pool.create=true,pool.spec.provider.type=IKS", []string{"pool.spec.mode: not said, and the default is RouteReflector"}},
 		"an empty mode":               {"pool.create=true,pool.spec.mode=", []string{"pool.spec.mode: not said"}},
@@ -207,28 +221,11 @@ func TestAWrongValueIsNamed(t *testing.T) {
 			}
 		})
 	}
-	_, said, err := render(t, "--kube-version", "1.29.4")
+	_, said, err = render(t, "--kube-version", "1.29.4")
 	require.Error(t, err)
 	require.Contains(t, said, "policy.enabled: ValidatingAdmissionPolicies need Kubernetes 1.30, this is v1.29.4: set policy.enabled=false")
 	_, said, err = render(t, "--kube-version", "1.29.4", "--set", "policy.enabled=false")
 	require.NoError(t, err, said)
-}
-
-// A key that is left empty, which to Helm is as good as not there, is none, or missed by its name.
-func TestAKeyThatIsLeftEmptyIsNoneOrMissed(t *testing.T) {
-	t.Parallel()
-	for name, missed := range map[string]string{
-		"replicas": "replicas", "image": "image", "image.repository": "repository", "metrics.enabled": "enabled",
-		"extraArgs=null,extraEnv=null,extraVolumes=null,extraVolumeMounts=null,podAnnotations=null,podLabels=null,nodeSelector=null,affinity=null,pool.spec": "",
-	} {
-		_, said, err := render(t, "--set", name+"=null")
-		if missed == "" {
-			require.NoError(t, err, said)
-			continue
-		}
-		require.Error(t, err)
-		require.Regexp(t, "missing propert.*'"+missed+"'", said, name)
-	}
 }
 
 var everything = []string{

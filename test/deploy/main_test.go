@@ -251,13 +251,19 @@ func at(o *object, path ...string) any {
 	return out
 }
 
-// deployed has the overlays' objects applied, as a user applies them, to the cluster that the tests share: every object is tried first,
-// which leaves nothing behind, then taken in.
+// deployed is the cluster that the tests share, with the overlays' objects. Who changes them applies them again.
 func deployed(t *testing.T) (*cluster, []*object) {
 	t.Helper()
 	if shared == nil {
 		shared = start(t)
+		return applied(t)
 	}
+	return shared, build(t, iksOverlay)
+}
+
+// applied applies the objects as a user does: every one is tried first, which leaves nothing behind, then taken in.
+func applied(t *testing.T) (*cluster, []*object) {
+	t.Helper()
 	c, objects := shared, build(t, iksOverlay)
 	for _, o := range objects {
 		_, before := c.get(t, o)

@@ -43,7 +43,7 @@ func overlays(t *testing.T) []string {
 func TestAnOverlayIsAcceptedAsItIs(t *testing.T) {
 	c, objects := deployed(t)
 	before := c.versions(t, objects)
-	deployed(t)
+	applied(t)
 	require.Equal(t, before, c.versions(t, objects), "applying it again changes nothing")
 	require.Empty(t, c.warnings.all())
 }
@@ -79,6 +79,7 @@ func TestAChangeAndAWarningAreSeen(t *testing.T) {
 	_, err := c.apply(t, deployment)
 	require.NoError(t, err)
 	require.NotEqual(t, before, c.versions(t, objects))
+	applied(t)
 
 	loud := *c
 	loud.warnings = &warnings{}

@@ -298,5 +298,5 @@ func TestThePoliciesAreForTheManagerOnly(t *testing.T) {
 		_, err := admin.Resource(crd).Get(t.Context(), "routereflectorpools.rrpool.io", metav1.GetOptions{})
 		require.True(c, apierrors.IsNotFound(err))
 	}, policyLag, 100*time.Millisecond)
-	deployed(t) // for whoever comes next
+	applied(t) // for whoever comes next
 }
