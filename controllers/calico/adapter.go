@@ -25,11 +25,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/peering"
 )
 
 const (
@@ -215,9 +217,8 @@ func (a *Adapter) Failing() error {
 	return a.store.failures()
 }
 
-// Apply makes one change and says whether there was anything to change. An error that IsConflict means that the
-// object is no longer as it was observed. An object that is not ours is a NameTakenError. Nothing is written while the
-// datastore is locked.
+// Apply makes one change and reports whether there was anything to change. IsConflict(err) means that the object is no longer as it was observed; an object
+// that is not ours is a NameTakenError. Nothing is written while the datastore is locked.
 func (a *Adapter) Apply(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error) {
 	if err := a.store.writable(); err != nil {
 		return false, err
@@ -227,24 +228,24 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.DatastoreOptions, action
 		return a.putPeer(ctx, act.Peer)
 	case plan.DeletePeer:
 		return a.deletePeer(ctx, act.Name)
-	case plan.DisableMesh:
-		return a.disableMesh(ctx, act)
-	case plan.RestoreMesh:
-		return a.restoreMesh(ctx)
-	case plan.NoteMesh:
-		return a.noteMesh(ctx, act)
-	case plan.ForgetMesh:
-		return a.forgetMesh(ctx)
+	case plan.DisableMesh, plan.RestoreMesh, plan.NoteMesh, plan.ForgetMesh:
+		return a.applyToMesh(ctx, act)
 	case plan.RefreshStatus:
 		node, err := a.calicoName(ctx, act.Node)
 		if err != nil {
 			return false, err
 		}
 		return a.refreshStatus(ctx, node)
-	case plan.PutFilter, plan.PutIPPool, plan.DeletePeeringObject, plan.AnnounceServices:
-		return a.applyPeering(ctx, action)
+	case plan.PutFilter:
+		return a.putFilter(ctx, act)
+	case plan.PutIPPool:
+		return a.putObject(ctx, peering.KindIPPool, act.Name, act.Peering, ptr.To(poolSpec(act.CIDR)), nil)
+	case plan.DeletePeeringObject:
+		return a.deleteObject(ctx, act)
+	case plan.AnnounceServices:
+		return a.announceServices(ctx, act.CIDRs)
 	default:
-		return a.applyToNode(ctx, scope, action)
+		return a.applyToNode(ctx, scope, act)
 	}
 }
 
@@ -284,16 +285,6 @@ func IsConflict(err error) bool {
 	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	replaced := cause.Field == "metadata.uid" // the answer to a patch for an earlier object of the same name
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || replaced
-}
-
-// write makes one write and takes in what came of it.
-func write[T resource](ctx context.Context, s *store, in objects[T], o T) (bool, error) {
-	out, err := in.write(ctx, o)
-	if err != nil {
-		return false, err
-	}
-	s.put(out)
-	return true, nil
 }
 
 // changed is the conflict of an object whose content, not only whose version,

@@ -27,15 +27,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// calicoNodeSelector finds calico-node's pods, whoever installs Calico: alone, or as Canal, by rke2 and others, or as kubespray had it.
+// calicoNodeSelector matches calico-node's pods, whoever installs Calico: alone, or as Canal, by rke2 and others, or as kubespray had it.
 const calicoNodeSelector = "k8s-app in (calico-node,canal,canal-node)"
 
-// calicoNodeNamespaces are where Calico's manifests and its operator install calico-node.
-// Pods elsewhere may carry the label by anyone's will and say nothing.
+// calicoNodeNamespaces are where Calico's manifests and its operator install calico-node. Anyone may run pods with the label elsewhere.
 var calicoNodeNamespaces = []string{"kube-system", "calico-system"}
 
-// calicoPods keeps of calico-node's pods which nodes they run on and whether they are Ready. While they cannot be
-// watched, none is known to be Ready; those that were failing are not forgotten for a while.
+// calicoPods watches which nodes calico-node's pods run on and whether they are Ready. While they cannot be watched none is known to be Ready, and
+// those that failed before still count as failing for keepFailing.
 type calicoPods struct {
 	now     func() time.Time
 	changed func()
@@ -47,45 +46,46 @@ type calicoPods struct {
 	spaces []*namespacedPods
 	// absent is when this process first saw that a node has no pod.
 	absent map[string]time.Time
-	// left is when the last pod went from a node: another that is Ready there may be anyone's, and says nothing of the time before.
+	// left is when the last pod was removed from a node. Another one that is Ready there, which anyone may have made, proves nothing about earlier times.
 	left map[string]time.Time
-	// nodes are those that there are, reflectors those whose pods are worth a signal.
+	// nodes are the names of the cluster's nodes, reflectors those of nodes whose pods are worth a signal.
 	nodes, reflectors sets.Set[string]
 
-	// configured is the backend in the ConfigMap of Calico's manifests, fromElsewhere until it is read, configuredAt when that was
-	// asked for last.
+	// configured is the backend in the ConfigMap of Calico's manifests, fromElsewhere until it was read, and configuredAt the time of the last request.
 	config       typedv1.ConfigMapInterface
 	configured   string
 	configuredAt time.Time
 }
 
-// namespacedPods are those of one namespace. It is the cache.ReflectorStore of their watch, with Add, Update, Delete, Replace and Resync.
+// namespacedPods are the pods of one namespace. It is the cache.ReflectorStore of their watch.
 type namespacedPods struct {
 	*calicoPods
 	api    typedv1.PodInterface
 	listed bool
-	// failing is since when the pods cannot be watched, zero when they can.
+	// failing is since when the pods cannot be watched, zero while they can.
 	failing time.Time
 	pods    map[string]calicoPod // by name
 }
 
-// calicoPod is what matters of one pod.
+// calicoPod is what is kept of one pod.
 type calicoPod struct {
 	plan.CalicoNode
 	daemonSet, node, backend string
-	felix                    map[string]string
-	// changed is when the pod changed last by its own word, from several clocks.
+	variables                map[string]string
+	// changed is the latest change that the pod's status names, by the clocks of several machines.
 	changed time.Time
 }
 
 const (
-	// BackendVariable tells calico-node's container who makes routes: BIRD, unless its value is one of NoBIRD.
+	// BackendVariable is calico-node's variable for the networking backend. BIRD runs unless its value is one of NoBIRD.
 	BackendVariable = "CALICO_NETWORKING_BACKEND"
-	// oldVariable comes before it where it has a value: with "false" there is no BIRD.
+	// oldVariable overrides it: with "false" there is no BIRD, and with any other value there is.
 	oldVariable = "CALICO_NETWORKING"
 	oldNone     = "none, as CALICO_NETWORKING is false"
-	// inConfig stands for a backend that is in a ConfigMap, as Calico's manifests have it: its name and the key.
+	// inConfig stands for a backend that Calico's manifests keep in a ConfigMap: its name and the key.
 	inConfig = "calico-config/calico_backend"
+	// fromElsewhere stands for a backend that is in something that is not read.
+	fromElsewhere = "?"
 	// configAgain is how often the ConfigMap is read, until it says that BIRD runs.
 	configAgain = time.Minute
 )
@@ -93,11 +93,8 @@ const (
 // NoBIRD are the backends without BIRD.
 var NoBIRD = sets.New("none", "vxlan", oldNone)
 
-// fromElsewhere begins a backend that cannot be seen: it is in something that is not read.
-const fromElsewhere = "?"
-
-// Backend gives the variable that tells calico-node's containers who makes routes, as rc.local in its image reads them. Without a value it is
-// the default, BIRD; a value of NoBIRD says that there is none.
+// Backend returns the variable of calico-node's containers that decides about the backend, as rc.local in its image does. Without a value it is the
+// default, BIRD.
 func Backend(containers []corev1.Container) corev1.EnvVar {
 	env := map[string]corev1.EnvVar{}
 	for _, container := range containers {
@@ -118,7 +115,7 @@ func Backend(containers []corev1.Container) corev1.EnvVar {
 	return variable
 }
 
-// backendOf gives the networking backend of a pod, "" where it is the default.
+// backendOf returns the networking backend of a pod, "" for the default.
 func backendOf(pod *corev1.Pod) string {
 	variable := Backend(pod.Spec.Containers)
 	switch from := variable.ValueFrom; {
@@ -130,20 +127,19 @@ func backendOf(pod *corev1.Pod) string {
 	return fromElsewhere
 }
 
-// felixVariables are those of calico-node that come before what FelixConfigurations say of routes, of which Felix reads the names in any case,
-// and podCIDRVariable.
-var felixVariables = []string{programsVariable, wireguardVariable, wireguardVariable + "V6", podCIDRVariable}
+// routeVariables are the variables of calico-node that decide about routes. Those of Felix override FelixConfigurations; it ignores case in their names.
+var routeVariables = []string{programsVariable, wireguardVariable, wireguardVariable + "V6", podCIDRVariable}
 
 const (
 	programsVariable  = "FELIX_PROGRAMCLUSTERROUTES"
 	wireguardVariable = "FELIX_WIREGUARDENABLED"
-	// podCIDRVariable: the IPAM is host-local, and nodes announce their podCIDRs, no BlockAffinities.
+	// podCIDRVariable is true with the IPAM plugin host-local: nodes then announce their podCIDRs and not BlockAffinities.
 	podCIDRVariable = "USE_POD_CIDR"
 )
 
-// felixOf gives those that are set in a pod, of several the last. Of ConfigMaps as a whole, Calico's own has the apiserver's address only.
-// Felix's file comes after the variables and before FelixConfigurations; the one in the image says nothing of routes.
-func felixOf(pod *corev1.Pod) map[string]string {
+// variablesOf returns the routeVariables that are set in a pod, the last value of each. A ConfigMap that sets all its keys may set them too, except
+// Calico's own, which has the apiserver's address only. A configuration file of Felix overrides FelixConfigurations, and a variable overrides it.
+func variablesOf(pod *corev1.Pod) map[string]string {
 	const elsewhere = "what sets it is not read by rrpool"
 	out := map[string]string{}
 	for _, container := range pod.Spec.Containers {
@@ -153,13 +149,13 @@ func felixOf(pod *corev1.Pod) map[string]string {
 		unread := slices.ContainsFunc(container.EnvFrom, func(from corev1.EnvFromSource) bool {
 			return from.ConfigMapRef == nil || from.ConfigMapRef.Name != "kubernetes-services-endpoint"
 		})
-		for _, name := range felixVariables {
+		for _, name := range routeVariables {
 			if unread || file && name != podCIDRVariable {
 				out[name] = elsewhere
 			}
 		}
 		for _, variable := range container.Env {
-			if name := strings.ToUpper(variable.Name); slices.Contains(felixVariables, name) {
+			if name := strings.ToUpper(variable.Name); slices.Contains(routeVariables, name) {
 				if out[name] = variable.Value; variable.ValueFrom != nil {
 					out[name] = elsewhere
 				}
@@ -169,46 +165,26 @@ func felixOf(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// felix gives what all of calico-node's pods set.
-func (c *calicoPods) felix() (out map[string]string) {
-	for p := range c.calicoNodes {
-		if out == nil {
-			out = maps.Clone(p.felix)
-		}
-		for _, name := range felixVariables {
-			value, set := p.felix[name]
-			if first, before := out[name]; set != before || value != first {
-				out[name] = "it is not the same in all pods"
-			}
-		}
-	}
-	return out
-}
-
-// backends says where none of calico-node's pods runs BIRD, by their backends, and why it is not known whether one does, "" for neither.
-// Nodes have BGP addresses all the same.
-func (c *calicoPods) backends(ctx context.Context, log logr.Logger) (withoutBIRD, unknown string) {
-	seen := sets.Set[string]{}
-	for p := range c.calicoNodes {
-		seen.Insert(p.backend)
-	}
-	if seen.Len() == 0 {
+// withoutBIRD returns these backends if none of them runs BIRD, and else why it is not known whether one does, "" where one does. Nodes have BGP
+// addresses in either case.
+func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger, backends sets.Set[string]) (without, unknown string) {
+	if backends.Len() == 0 {
 		return "", fmt.Sprintf("no pod of calico-node is seen (%s, of a DaemonSet in the host's network, in %s)", calicoNodeSelector, strings.Join(calicoNodeNamespaces, " or "))
 	}
-	if seen.Has(inConfig) {
-		seen.Delete(inConfig).Insert(c.backendInConfig(ctx, log))
+	if backends.Has(inConfig) {
+		backends.Delete(inConfig).Insert(c.backendInConfig(ctx, log))
 	}
-	if NoBIRD.IsSuperset(seen) {
-		return strings.Join(sets.List(seen), ", "), ""
+	if NoBIRD.IsSuperset(backends) {
+		return strings.Join(sets.List(backends), ", "), ""
 	}
-	if NoBIRD.Clone().Insert(fromElsewhere).IsSuperset(seen) {
+	if NoBIRD.Clone().Insert(fromElsewhere).IsSuperset(backends) {
 		return "", fmt.Sprintf("%s of calico-node's pods is in something that rrpool does not read", BackendVariable)
 	}
 	return "", ""
 }
 
-// backendInConfig is the one in the ConfigMap, fromElsewhere until it could be read. It asks without the lock: the watches of
-// pods, and others that observe, do not wait for an answer.
+// backendInConfig returns the backend in the ConfigMap, fromElsewhere until it could be read. It holds no lock during the request, so that neither the
+// watches nor other observers wait for the answer.
 func (c *calicoPods) backendInConfig(ctx context.Context, log logr.Logger) string {
 	c.mu.Lock()
 	known := c.configured
@@ -247,7 +223,7 @@ func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*cal
 	return c, nil
 }
 
-// run watches until ctx ends. Why it cannot is logged.
+// run watches until ctx ends, and logs why it cannot.
 func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 	ctx = klog.NewContext(ctx, log)
 	var all sync.WaitGroup
@@ -260,11 +236,11 @@ func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 	all.Wait()
 }
 
-// keepFailing is how long failing pods stay so while they cannot be watched: an apiserver
-// that restarts must not make the safety net wait anew.
+// keepFailing is how long failing pods still count as failing while they cannot be watched: a restart of the apiserver must not make the safety net
+// wait from the beginning.
 const keepFailing = 5 * time.Minute
 
-// running are the pods on nodes that there are: a pod may name any.
+// running iterates over the pods on existing nodes: a pod may name any node.
 func (c *calicoPods) running(yield func(calicoPod) bool) {
 	for _, of := range c.spaces {
 		for _, p := range of.pods {
@@ -275,21 +251,9 @@ func (c *calicoPods) running(yield func(calicoPod) bool) {
 	}
 }
 
-// calicoNodes are those of calico-node's DaemonSet, all where that is not known.
-func (c *calicoPods) calicoNodes(yield func(calicoPod) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	main, one := c.daemonSet()
-	for p := range c.running {
-		if (!one || p.daemonSet == main) && !yield(p) {
-			return
-		}
-	}
-}
-
-// daemonSet is calico-node's: the one whose pods are on the most nodes. Where another is on half as many, as while
-// Calico's operator takes over from manifests, or where a tenant's pretends to be calico-node, none is known to be.
-func (c *calicoPods) daemonSet() (string, bool) {
+// daemonSet returns calico-node's DaemonSet: the one with pods on the most nodes. None is known where another one has pods on half as many, as while
+// Calico's operator takes over from manifests, or where a tenant's DaemonSet pretends to be calico-node.
+func (c *calicoPods) daemonSet() (name string, known bool) {
 	nodes := map[string]sets.Set[string]{}
 	for p := range c.running {
 		if nodes[p.daemonSet] == nil {
@@ -297,21 +261,28 @@ func (c *calicoPods) daemonSet() (string, bool) {
 		}
 		nodes[p.daemonSet].Insert(p.node)
 	}
-	first, most, second := "", 0, 0
-	for name, on := range nodes {
+	most, second := 0, 0
+	for of, on := range nodes {
 		if on.Len() > most {
-			first, most, second = name, on.Len(), most
+			name, most, second = of, on.Len(), most
 		} else {
 			second = max(second, on.Len())
 		}
 	}
-	return first, most > 2*second
+	return name, most > 2*second
 }
 
-// on gives what the pods show of calico-node on these nodes, and takes note of which of
-// them are reflectors. Where there are no pods at all, calico-node is no pod, or Calico's
-// own installation is gone with all of them, or where it is not known which are its own, nothing is known.
-func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
+// podView is what calico-node's pods show at one moment: the pods of its DaemonSet, or all pods where that is not known.
+type podView struct {
+	// states are by node. They are nil where there are no pods, as where calico-node is no pod, and where its DaemonSet is not known.
+	states   map[string]plan.CalicoNode
+	backends sets.Set[string]
+	// variables are the routeVariables that any pod sets. Where pods differ, the value is no valid one.
+	variables map[string]string
+}
+
+// look returns what the pods show now, and remembers which nodes exist and which of them are reflectors.
+func (c *calicoPods) look(nodes []plan.Node) podView {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes, c.reflectors = sets.Set[string]{}, sets.Set[string]{}
@@ -321,51 +292,51 @@ func (c *calicoPods) on(nodes []plan.Node) map[string]plan.CalicoNode {
 			c.reflectors.Insert(n.Name)
 		}
 	}
-	out, watched := map[string]plan.CalicoNode{}, true
-	main, known := c.daemonSet()
-	for _, of := range c.spaces {
-		watched = watched && of.failing.IsZero()
-		if of.unknown() {
-			c.absent = nil
-			return nil
+	out, states := podView{backends: sets.Set[string]{}}, map[string]plan.CalicoNode{}
+	daemonSet, known := c.daemonSet()
+	for p := range c.running {
+		if p.daemonSet == daemonSet || !known {
+			out.add(p)
 		}
-		for _, p := range of.pods {
-			if shows := p.of(main); shows.State != plan.CalicoNodeUnknown {
-				out[p.node] = together(shows, out[p.node], c.left[p.node])
-			} else if _, has := out[p.node]; !has {
-				out[p.node] = shows
-			}
+		if p.daemonSet == daemonSet {
+			states[p.node] = together(p.CalicoNode, states[p.node], c.left[p.node])
+		} else if _, seen := states[p.node]; !seen {
+			states[p.node] = plan.CalicoNode{} // it is not known that the node has none
 		}
 	}
-	if !known {
+	if known && !slices.ContainsFunc(c.spaces, (*namespacedPods).unknown) {
+		out.states = c.complete(states, nodes)
+	} else {
 		c.absent = nil
-		return nil
 	}
-	c.addAbsent(out, nodes, watched)
-	maps.DeleteFunc(out, func(_ string, is plan.CalicoNode) bool {
-		return is.State == plan.CalicoNodeUnknown || !watched && !is.Failing()
-	})
 	return out
 }
 
-// of is what the pod shows where this DaemonSet is calico-node's: of another's nothing, not even that the node has none.
-func (p calicoPod) of(daemonSet string) plan.CalicoNode {
-	if p.daemonSet != daemonSet {
-		return plan.CalicoNode{}
+// add takes the backend and the variables of another pod into account.
+func (v *podView) add(p calicoPod) {
+	v.backends.Insert(p.backend)
+	if v.variables == nil {
+		v.variables = maps.Clone(p.variables)
 	}
-	return p.CalicoNode
+	for _, name := range routeVariables {
+		value, set := p.variables[name]
+		if first, before := v.variables[name]; set != before || value != first {
+			v.variables[name] = "it is not the same in all pods"
+		}
+	}
 }
 
-// unknown: nothing has been listed, or nothing can be watched for longer than is overlooked.
+// unknown reports whether the pods were never listed, or cannot be watched for longer than keepFailing.
 func (n *namespacedPods) unknown() bool {
 	return !n.listed || !n.failing.IsZero() && n.now().Sub(n.failing) >= keepFailing
 }
 
-// addAbsent adds the nodes that have no pod. While pods cannot be watched, none is newly so.
-func (c *calicoPods) addAbsent(out map[string]plan.CalicoNode, nodes []plan.Node, watched bool) {
+// complete adds the nodes that have no pod, and removes what is not known. While pods cannot be watched, no node newly counts as one without a pod.
+func (c *calicoPods) complete(states map[string]plan.CalicoNode, nodes []plan.Node) map[string]plan.CalicoNode {
+	watched := !slices.ContainsFunc(c.spaces, func(of *namespacedPods) bool { return !of.failing.IsZero() })
 	absent := map[string]time.Time{}
 	for _, n := range nodes {
-		_, has := out[n.Name]
+		_, has := states[n.Name]
 		since, seen := c.absent[n.Name]
 		if has || !seen && !watched {
 			continue
@@ -374,20 +345,24 @@ func (c *calicoPods) addAbsent(out map[string]plan.CalicoNode, nodes []plan.Node
 			since = c.now()
 		}
 		absent[n.Name] = since
-		out[n.Name] = plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: since}
+		states[n.Name] = plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: since}
 	}
 	c.absent = absent
+	maps.DeleteFunc(states, func(_ string, is plan.CalicoNode) bool {
+		return is.State == plan.CalicoNodeUnknown || !watched && !is.Failing()
+	})
+	return states
 }
 
-// settle closes settled once each namespace is listed or fails.
+// settle closes settled once each namespace is listed or cannot be.
 func (c *calicoPods) settle() {
 	if !slices.ContainsFunc(c.spaces, func(of *namespacedPods) bool { return !of.listed && of.failing.IsZero() }) {
 		c.once.Do(func() { close(c.settled) })
 	}
 }
 
-// together is what two pods on a node show, as while one takes over from another: one that is Ready counts, since the last change of any,
-// also of one that went.
+// together combines the states of two pods on a node, as while one replaces the other: Ready if one of them is, since the last change of any of
+// them or of a pod that was removed.
 func together(a, b plan.CalicoNode, left time.Time) plan.CalicoNode {
 	if b.State != plan.CalicoNodeReady {
 		b.State = a.State
@@ -399,19 +374,26 @@ func together(a, b plan.CalicoNode, left time.Time) plan.CalicoNode {
 	return b
 }
 
-// put takes in a pod, but for one that does not run on any node, has ended as an evicted
-// one has, or is not of a DaemonSet in the host's network, as anyone's may be. What we see change changes now, whatever the clock of its node says; what was
-// there before us cannot have changed later than that.
-func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
+// runsCalicoNode reports whether a pod runs on a node and is of a DaemonSet in the host's network, and the UID of that. A pod that was evicted stays
+// as an object.
+func runsCalicoNode(pod *corev1.Pod) (daemonSet string, is bool) {
 	owner := metav1.GetControllerOf(pod)
-	ours := pod.Spec.HostNetwork && owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
-	if !ours || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		n.gone(pod.Name)
-		delete(pods, pod.Name)
+	if owner == nil || owner.Kind != "DaemonSet" || !strings.HasPrefix(owner.APIVersion, "apps/") || !pod.Spec.HostNetwork {
+		return "", false
+	}
+	return string(owner.UID), pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
+}
+
+// put keeps a pod, or removes one that does not run calico-node. A change that we see happens now, whatever the clock of its node says; a state that was
+// there before began no later than now.
+func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
+	daemonSet, is := runsCalicoNode(pod)
+	if !is {
+		n.remove(pods, pod.Name)
 		return
 	}
 	state := stateOf(pod)
-	p := calicoPod{state, pod.Namespace + "/" + string(owner.UID), pod.Spec.NodeName, backendOf(pod), felixOf(pod), state.Since}
+	p := calicoPod{state, pod.Namespace + "/" + daemonSet, pod.Spec.NodeName, backendOf(pod), variablesOf(pod), state.Since}
 	old, had := n.pods[pod.Name]
 	switch now := n.now(); {
 	case had && old.node == p.node && old.State == p.State && old.changed.Equal(p.changed):
@@ -422,8 +404,15 @@ func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 	pods[pod.Name] = p
 }
 
-// stateOf is what one pod shows. A container that ends or starts begins its state anew:
-// what it has reported before says nothing any more.
+// remove forgets a pod, and remembers when it left its node. The caller holds the lock.
+func (n *namespacedPods) remove(pods map[string]calicoPod, name string) {
+	if p, there := n.pods[name]; there {
+		n.left[p.node] = n.now()
+	}
+	delete(pods, name)
+}
+
+// stateOf returns the state of one pod. It begins anew when a container ends or starts: what calico-node has reported before is out of date then.
 func stateOf(pod *corev1.Pod) plan.CalicoNode {
 	out := plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: pod.CreationTimestamp.Time}
 	if pod.DeletionTimestamp != nil {
@@ -469,8 +458,7 @@ func (n *namespacedPods) listWatch() *cache.ListWatch {
 	}
 }
 
-// fail takes down since when the pods cannot be listed or watched. They can again when a
-// list has arrived: see Replace.
+// fail notes since when the pods cannot be listed or watched. Replace notes that they can again.
 func (n *namespacedPods) fail(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
 		return // it is listed anew at once
@@ -484,20 +472,20 @@ func (n *namespacedPods) fail(ctx context.Context, err error) {
 	n.settle()
 }
 
-// mustList: after a failure what a watch brings may have happened long ago.
+// mustList reports whether a new list is needed: after a failure, what a watch brings may have happened long ago.
 func (n *namespacedPods) mustList() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.failing.IsZero()
 }
 
-// Transformer keeps what put reads: a list of 5,000 pods would be large.
+// Transformer implements cache.TransformingStore. It keeps what put reads: a list of 5,000 pods would be large.
 func (n *namespacedPods) Transformer() cache.TransformFunc {
 	return func(in any) (any, error) {
 		if pod, ok := in.(*corev1.Pod); ok {
 			pod.Labels, pod.Annotations, pod.ManagedFields = nil, nil, nil
 			env := []corev1.EnvVar{{Name: BackendVariable, Value: backendOf(pod)}}
-			for name, value := range felixOf(pod) {
+			for name, value := range variablesOf(pod) {
 				env = append(env, corev1.EnvVar{Name: name, Value: value})
 			}
 			pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, Containers: []corev1.Container{{Env: env}}}
@@ -507,22 +495,22 @@ func (n *namespacedPods) Transformer() cache.TransformFunc {
 	}
 }
 
+// Add implements cache.ReflectorStore.
 func (n *namespacedPods) Add(object any) error { return n.Update(object) }
 
+// Update implements cache.ReflectorStore.
 func (n *namespacedPods) Update(object any) error {
 	n.change(object, func(pod *corev1.Pod) { n.put(n.pods, pod) })
 	return nil
 }
 
+// Delete implements cache.ReflectorStore.
 func (n *namespacedPods) Delete(object any) error {
-	n.change(object, func(pod *corev1.Pod) {
-		n.gone(pod.Name)
-		delete(n.pods, pod.Name)
-	})
+	n.change(object, func(pod *corev1.Pod) { n.remove(n.pods, pod.Name) })
 	return nil
 }
 
-// change signals what concerns a reflector.
+// change changes what is known of a pod, and signals if its node is a reflector.
 func (n *namespacedPods) change(object any, do func(*corev1.Pod)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -534,6 +522,7 @@ func (n *namespacedPods) change(object any, do func(*corev1.Pod)) {
 	}
 }
 
+// Replace implements cache.ReflectorStore.
 func (n *namespacedPods) Replace(objects []any, _ string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -545,7 +534,7 @@ func (n *namespacedPods) Replace(objects []any, _ string) error {
 	}
 	for name, p := range n.pods {
 		if next[name].node != p.node {
-			n.gone(name)
+			n.left[p.node] = n.now()
 		}
 	}
 	n.pods, n.listed, n.failing = next, true, time.Time{}
@@ -554,14 +543,7 @@ func (n *namespacedPods) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// gone takes down that a pod goes from its node. The caller holds the lock.
-func (n *namespacedPods) gone(name string) {
-	if p, there := n.pods[name]; there {
-		n.left[p.node] = n.now()
-	}
-}
-
-// Resync has nothing to do.
+// Resync implements cache.ReflectorStore.
 func (n *namespacedPods) Resync() error { return nil }
 
 var _ cache.TransformingStore = (*namespacedPods)(nil)

@@ -80,27 +80,27 @@ func TestWhatThePodsOfCalicoNodeShow(t *testing.T) {
 			system, operator := c.spaces[0], c.spaces[1]
 			nodes := []plan.Node{{Name: "n", Marked: true}, {Name: "other"}}
 			require.NoError(t, system.Replace(objects, ""))
-			require.Nil(t, c.on(nodes), "one namespace is not listed yet")
+			require.Nil(t, c.look(nodes).states, "one namespace is not listed yet")
 			require.NoError(t, operator.Replace(nil, ""))
-			require.Equal(t, tc.want, c.on(nodes)["n"])
-			require.NotContains(t, c.on(nodes), "", "what runs nowhere shows nothing")
+			require.Equal(t, tc.want, c.look(nodes).states["n"])
+			require.NotContains(t, c.look(nodes).states, "", "what runs nowhere shows nothing")
 			clock.Move(time.Second)
-			require.Equal(t, tc.want, c.on(nodes)["n"], "a state keeps its time")
+			require.Equal(t, tc.want, c.look(nodes).states["n"], "a state keeps its time")
 			system.fail(t.Context(), errors.New("unavailable"))
 			kept := tc.want
 			if !kept.Failing() {
 				kept = plan.CalicoNode{}
 			}
-			require.Equal(t, kept, c.on(append(nodes, plan.Node{Name: "new"}))["n"], "while they cannot be watched, what failed is kept")
-			require.NotContains(t, c.on(append(nodes, plan.Node{Name: "new"})), "new")
+			require.Equal(t, kept, c.look(append(nodes, plan.Node{Name: "new"})).states["n"], "while they cannot be watched, what failed is kept")
+			require.NotContains(t, c.look(append(nodes, plan.Node{Name: "new"})).states, "new")
 			_, err := system.listWatch().WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
 			require.True(t, apierrors.IsResourceExpired(err), "a watch that goes on does not say what has happened meanwhile: %v", err)
-			require.Equal(t, kept, c.on(nodes)["n"])
+			require.Equal(t, kept, c.look(nodes).states["n"])
 			clock.Move(keepFailing)
-			require.Nil(t, c.on(nodes), "and not for ever")
+			require.Nil(t, c.look(nodes).states, "and not for ever")
 			clock.Move(-keepFailing)
 			require.NoError(t, system.Replace(objects, ""))
-			require.Equal(t, tc.want.State, c.on(nodes)["n"].State)
+			require.Equal(t, tc.want.State, c.look(nodes).states["n"].State)
 			clock.Move(-time.Second)
 		})
 	}
@@ -119,7 +119,7 @@ func TestWhatIsSeenToChangeChangesNow(t *testing.T) {
 		slim, err := system.Transformer()(pod)
 		require.NoError(t, err)
 		require.NoError(t, system.Replace([]any{slim}, ""))
-		return c.on([]plan.Node{{Name: "n", Marked: true}})["n"].Since
+		return c.look([]plan.Node{{Name: "n", Marked: true}}).states["n"].Since
 	}
 	at := func(off time.Duration) metav1.Time { return metav1.NewTime(clock.Now().Add(off)) }
 	none := corev1.ContainerState{}
@@ -149,7 +149,7 @@ func TestOnlyThePodsOfReflectorsAreSignaled(t *testing.T) {
 	system := c.spaces[0]
 	require.NoError(t, system.Replace(nil, ""))
 	require.NoError(t, c.spaces[1].Replace(nil, ""))
-	c.on([]plan.Node{{Name: "reflector", Marked: true}, {Name: "client"}})
+	c.look([]plan.Node{{Name: "reflector", Marked: true}, {Name: "client"}})
 	signals = 0
 	for i := range 100 {
 		pod := calicoNodePod("kube-system", fmt.Sprint(i), "client", corev1.ConditionFalse, time.Time{})
@@ -366,7 +366,7 @@ func TestAPodThatPassesForCalicoNodesDoesNotHideThatThatIsGone(t *testing.T) {
 			own := calicoNodePod("kube-system", "own", "a", corev1.ConditionTrue, ago)
 			require.NoError(t, p.spaces[1].Replace(nil, ""))
 			require.NoError(t, p.spaces[0].Replace([]any{own.DeepCopy(), calicoNodePod("kube-system", "hostile", "a", corev1.ConditionTrue, ago)}, ""))
-			at := func() plan.CalicoNode { return p.on([]plan.Node{{Name: "a"}})["a"] }
+			at := func() plan.CalicoNode { return p.look([]plan.Node{{Name: "a"}}).states["a"] }
 			require.Equal(t, plan.CalicoNodeReady, at().State)
 			require.True(t, at().Since.Equal(ago))
 			clock.Move(time.Minute)
@@ -433,9 +433,10 @@ func TestAPodThatPretendsToBeCalicoNodeIsNotBelieved(t *testing.T) {
 				}
 				require.NoError(t, p.spaces[i].Replace(slim, ""))
 			}
-			got := p.on(nodes)
+			view := p.look(nodes)
+			got := view.states
 			require.Equal(t, []plan.CalicoNodeState{c.a, c.b, c.c}, []plan.CalicoNodeState{got["a"].State, got["b"].State, got["c"].State})
-			without, _ := p.backends(t.Context(), logr.Discard())
+			without, _ := p.withoutBIRD(t.Context(), logr.Discard(), view.backends)
 			require.Empty(t, without, "calico-node runs BIRD, whatever others say")
 		})
 	}
@@ -460,12 +461,11 @@ func TestAPodThatPretendsToBeCalicoNodeDoesNotHideThatBIRDDoesNotRun(t *testing.
 		}
 		require.NoError(t, p.spaces[1].Replace(pods, ""))
 	}
-	p.on(nodes)
 	foreign("a", "b")
-	without, _ := p.backends(t.Context(), logr.Discard())
+	without, _ := p.withoutBIRD(t.Context(), logr.Discard(), p.look(nodes).backends)
 	require.Equal(t, "vxlan", without)
 	foreign("a", "b", "c")
-	without, _ = p.backends(t.Context(), logr.Discard())
+	without, _ = p.withoutBIRD(t.Context(), logr.Discard(), p.look(nodes).backends)
 	require.Empty(t, without, "which of the two is calico-node's is not known")
 }
 
@@ -510,7 +510,6 @@ func TestVariablesOfFelix(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := newTestPods(t, newClock(), func() {})
-			p.on([]plan.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}})
 			var slim []any
 			for _, pod := range c.pods {
 				of, err := p.spaces[0].Transformer()(pod)
@@ -518,7 +517,7 @@ func TestVariablesOfFelix(t *testing.T) {
 				slim = append(slim, of)
 			}
 			require.NoError(t, p.spaces[0].Replace(slim, ""))
-			got := p.felix()
+			got := p.look([]plan.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}}).variables
 			require.Equal(t, c.want, got[name])
 			require.Equal(t, c.want != "", len(got) > 0)
 		})
@@ -542,11 +541,11 @@ func TestARequestThatHangsHoldsUpNothingElse(t *testing.T) {
 	h := hangingConfig{asked: make(chan struct{})}
 	c.config = h
 	c.spaces[0].pods["a"] = calicoPod{node: "n", backend: inConfig}
-	c.on([]plan.Node{{Name: "n"}})
+	seen := c.look([]plan.Node{{Name: "n"}}).backends
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan string)
 	backends := func(ctx context.Context) string {
-		without, unknown := c.backends(ctx, logr.Discard())
+		without, unknown := c.withoutBIRD(ctx, logr.Discard(), seen.Clone())
 		require.NotEmpty(t, unknown)
 		return without
 	}

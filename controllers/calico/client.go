@@ -39,7 +39,6 @@ const qps = 50
 // datastore is Calico's objects in one API group.
 type datastore struct {
 	peers   objects[*apiv3.BGPPeer]
-	configs objects[*apiv3.BGPConfiguration]
 	reports objects[*apiv3.CalicoNodeStatus]
 	// client has custom resources as they are.
 	client client.WithWatch
@@ -53,7 +52,7 @@ func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
 	if group == GroupV1 {
 		addTypes = calicoscheme.AddCalicoResourcesToScheme
 	}
-	for _, kind := range slices.Concat(watched, []string{apiv3.KindBGPFilter, apiv3.KindIPPool}) {
+	for _, kind := range slices.Concat(watched, []string{apiv3.KindBGPFilter, apiv3.KindIPPool, apiv3.KindFelixConfiguration}) {
 		mapper.Add(group.WithKind(kind), meta.RESTScopeRoot)
 	}
 	err := addTypes(scheme)
@@ -70,7 +69,6 @@ func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
 func objectsOf(c client.WithWatch, group schema.GroupVersion) *datastore {
 	return &datastore{
 		peers:   objects[*apiv3.BGPPeer]{c, group, apiv3.NewBGPPeer},
-		configs: objects[*apiv3.BGPConfiguration]{c, group, apiv3.NewBGPConfiguration},
 		reports: objects[*apiv3.CalicoNodeStatus]{c, group, apiv3.NewCalicoNodeStatus},
 		client:  c,
 	}

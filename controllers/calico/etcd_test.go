@@ -26,6 +26,7 @@ import (
 
 func onlyInEtcd(t *testing.T) {
 	t.Helper()
+	dependsOnDatastore(t)
 	if !inEtcd {
 		t.Skip("of Calico's own etcd")
 	}

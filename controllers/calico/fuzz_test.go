@@ -117,7 +117,7 @@ func FuzzMeshNote(f *testing.F) {
 		require.NotNil(t, got.Saved)
 		requireVisible(t, got.SavedUnread)
 		before, _ := store.saved(o)
-		again, err := keep(plan.DisableMesh{Saved: *got.Saved, SavedAbsent: got.SavedAbsent}, savedMesh{}, before)
+		again, err := encodeSaved(plan.DisableMesh{Saved: *got.Saved, SavedAbsent: got.SavedAbsent}, savedMesh{}, before)
 		require.NoError(t, err)
 		o.Annotations[beforeAnnotation] = again
 		kept := store.configOf(o)

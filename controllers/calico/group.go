@@ -18,13 +18,13 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
 	"github.com/projectcalico/calico/libcalico-go/lib/selector"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/controllers/plan"
@@ -316,41 +316,37 @@ func isMode(mode string) bool {
 // routesKept is for how long it is not looked again who programs routes.
 const routesKept = time.Minute
 
-// readRoutes looks who programs routes.
+// readRoutes reads who programs routes, at most every routesKept.
 func (a *Adapter) readRoutes(ctx context.Context) {
-	if now := a.store.now(); now.Sub(a.routesRead) < routesKept {
+	now := a.store.now()
+	if now.Sub(a.routesRead) < routesKept {
 		return
 	}
-	s := &served{}
-	if a.etcd == nil {
-		s = servedBy(ctx, a.cfg.RestConfig)
-	}
+	var failed error
 	routes := routesIn(func(kind string, into any) {
-		switch resource, _ := meta.UnsafeGuessKindToResource(a.group.WithKind(kind)); {
-		case a.etcd == nil:
-			s.get(into, "/apis", a.group.Group, a.group.Version, resource.Resource)
-		case s.err == nil:
-			s.err = a.listInto(ctx, kind, into)
+		if failed == nil {
+			failed = a.listInto(ctx, kind, into)
 		}
 	})
-	if s.err == nil {
-		a.routesRead = a.store.now()
+	if failed == nil {
+		a.routesRead = now
 	} else {
-		routes.unknown = s.err.Error()
+		routes.unknown = failed.Error()
 	}
 	a.store.setRoutes(routes)
 }
 
-// listInto reads all objects of a kind.
+// listInto reads all objects of a kind, none where the API does not have it.
 func (a *Adapter) listInto(ctx context.Context, kind string, into any) error {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
 	err := a.calico.client.List(ctx, found)
+	var text []byte
+	if client.IgnoreNotFound(err) == nil {
+		text, err = found.MarshalJSON()
+	}
 	if err == nil {
-		var text []byte
-		if text, err = found.MarshalJSON(); err == nil {
-			err = json.Unmarshal(text, into)
-		}
+		err = json.Unmarshal(text, into)
 	}
 	if err != nil {
 		return fmt.Errorf("listing %ss: %w", kind, err)
@@ -398,7 +394,9 @@ func (r routesRead) with(variables map[string]string) plan.Routes {
 	settings := r.settings
 	settings.wireguard = maps.Clone(settings.wireguard)
 	for name, value := range variables {
-		settings.override(name, value)
+		if name != podCIDRVariable {
+			settings.override(name, value)
+		}
 	}
 	out := plan.Routes{Plain: settings.of(apiv3.IPPoolSpec{}), Unknown: r.unknown}
 	if r.pools != nil {

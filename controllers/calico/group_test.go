@@ -171,13 +171,13 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 	require.NoError(t, err)
 	old, err := connect(own.AdminConfig(), GroupV1)
 	require.NoError(t, err)
-	_, err = old.configs.get(t.Context(), defaultConfig)
+	_, err = configsOf(old, GroupV1).get(t.Context(), defaultConfig)
 	require.True(t, apierrors.IsNotFound(err), "the mesh of the dead group is left alone")
 
 	// The negative control: a manager that does not look writes where nobody reads.
 	b.Adapter = b.adapter()
 	b.apply(plan.DisableMesh{SavedAbsent: true}, true)
-	_, err = old.configs.get(t.Context(), defaultConfig)
+	_, err = configsOf(old, GroupV1).get(t.Context(), defaultConfig)
 	require.NoError(t, err)
 
 	// Deleting the DatastoreMigration deletes the first group. While it is being deleted it does not count any more.
@@ -453,7 +453,7 @@ func TestWhoProgramsRoutesIsNotGuessed(t *testing.T) {
 				require.NoError(t, json.Unmarshal([]byte(`{"items":[`+items[kind]+`]}`), into))
 			})
 			before := read.with(nil)
-			routes := read.with(felixOf(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: c.variables}}}}))
+			routes := read.with(variablesOf(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: c.variables}}}}))
 			require.Equal(t, before, read.with(nil), "pods that change their variables again leave nothing")
 			require.Len(t, routes.Pools, 1)
 			got := routes.Pools[0]

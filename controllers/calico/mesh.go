@@ -175,15 +175,15 @@ func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix, unread err
 	return out, unread
 }
 
-// keep renders what a DisableMesh wants to be kept. Where have or before says the same, it is kept in those words.
-func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, error) {
+// encodeSaved renders the settings that a DisableMesh saves. A password that the live mesh or the settings saved before have too keeps all its fields.
+func encodeSaved(act plan.DisableMesh, live savedMesh, before *savedMesh) (string, error) {
 	out := savedMesh{Absent: act.SavedAbsent, Enabled: act.Saved.Enabled, Password: passwordOf(act.Saved.Password)}
 	if act.Saved.MaxRestartTime != nil {
 		out.MaxRestartTime = &metav1.Duration{Duration: *act.Saved.MaxRestartTime}
 	}
-	for _, s := range []*savedMesh{before, &have} {
+	for _, s := range []*savedMesh{before, &live} {
 		if s != nil && s.Password != nil && ptr.Equal(refOf(s.Password), act.Saved.Password) {
-			out.Password = s.Password // the live one goes before
+			out.Password = s.Password // the live one wins
 		}
 	}
 	text, err := json.Marshal(out)
@@ -196,36 +196,38 @@ func keep(act plan.DisableMesh, have savedMesh, before *savedMesh) (string, erro
 // rfc3339 is how times are written on objects.
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// liveMesh is the default BGPConfiguration as it is now. It is written as the custom resource that was read, with
-// only our fields changed: libcalico-go would move labels and annotations that kubectl or a cloud has written, and
-// drop finalizers, owners and the settings of a newer Calico.
+// liveMesh is the default BGPConfiguration as it is now. It is written as the custom resource that was read, with only our fields changed: libcalico-go
+// would move labels and annotations that kubectl or a cloud has written, and drop finalizers, owners and the settings of a newer Calico.
 type liveMesh struct {
 	raw *unstructured.Unstructured
-	// typed is raw in Calico's words, before our changes.
+	// typed is raw as Calico shows it, before our changes.
 	typed *apiv3.BGPConfiguration
-	// before is what we kept on it, nil for nothing, and unread why that cannot be read.
-	before *savedMesh
+	// saved are the mesh settings saved before disabling, nil for none, and unread is why they cannot be read.
+	saved  *savedMesh
 	unread string
 }
 
-// liveConfig reads the default BGPConfiguration past any cache, nil when there is none.
+// exists is false for an object that is to be created: without one the mesh is on, and nothing is saved.
+func (o *liveMesh) exists() bool { return o.raw.GetResourceVersion() != "" }
+
+// liveConfig reads the default BGPConfiguration past any cache, or makes one of ours that does not exist yet.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
-	raw := a.custom(apiv3.KindBGPConfiguration, defaultConfig)
-	err := a.calico.client.Get(ctx, client.ObjectKeyFromObject(raw), raw)
+	out := &liveMesh{raw: a.custom(apiv3.KindBGPConfiguration, defaultConfig), typed: apiv3.NewBGPConfiguration()}
+	err := a.calico.client.Get(ctx, client.ObjectKeyFromObject(out.raw), out.raw)
 	if apierrors.IsNotFound(err) {
 		a.store.forget(apiv3.KindBGPConfiguration, defaultConfig)
-		return nil, nil
+		out.raw.SetLabels(labelsFor(""))
+		return out, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", meshObject, err)
 	}
-	out := &liveMesh{raw: raw, typed: apiv3.NewBGPConfiguration()}
-	if err := a.take(raw, out.typed); err != nil {
+	if err := a.take(out.raw, out.typed); err != nil {
 		return nil, err
 	}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
-	out.before, out.unread = a.store.saved(out.typed)
+	out.saved, out.unread = a.store.saved(out.typed)
 	return out, nil
 }
 
@@ -258,8 +260,8 @@ func (o *liveMesh) set(m savedMesh) error {
 	return nil
 }
 
-// note writes an annotation.
-func (o *liveMesh) note(key, value string) error {
+// annotate sets an annotation.
+func (o *liveMesh) annotate(key, value string) error {
 	return errors.Join(o.drop("annotations", key), unstructured.SetNestedField(o.raw.Object, value, "metadata", "annotations", key))
 }
 
@@ -288,102 +290,91 @@ func (o *liveMesh) drop(of, key string) error {
 // meshObject is how errors call the object that holds the mesh.
 var meshObject = fmt.Sprintf("BGPConfiguration %q", defaultConfig)
 
-// disableMesh switches the mesh off and keeps what was there, in one write,
-// provided that it still is what the caller has decided on.
-func (a *Adapter) disableMesh(ctx context.Context, act plan.DisableMesh) (bool, error) {
+// applyToMesh makes one change to the default BGPConfiguration, in one write.
+func (a *Adapter) applyToMesh(ctx context.Context, action plan.Action) (bool, error) {
 	o, err := a.liveConfig(ctx)
 	if err != nil {
 		return false, err
 	}
-	if o == nil {
-		return a.createDisabled(ctx, act)
+	switch act := action.(type) {
+	case plan.DisableMesh:
+		return a.disableMesh(ctx, o, act)
+	case plan.RestoreMesh:
+		return a.restoreMesh(ctx, o)
+	case plan.NoteMesh:
+		return a.noteMesh(ctx, o, act)
+	default:
+		return a.forgetMesh(ctx, o)
 	}
+}
+
+// disableMesh disables the mesh and saves its settings, if it still is what the caller has decided on.
+func (a *Adapter) disableMesh(ctx context.Context, o *liveMesh, act plan.DisableMesh) (bool, error) {
 	have := meshIn(o.typed.Spec)
-	if !have.on() && o.before != nil {
+	if !have.on() && o.saved != nil {
 		if !metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation) {
 			return false, nil
 		}
-		// The note of a restoration holds no longer: the mesh was switched off by others since.
+		// The mesh was restored, and others have disabled it since.
 		return a.updateConfig(ctx, o, o.drop("annotations", restoredAnnotation))
 	}
-	if err := decidedOn(act, have, o.before); err != nil {
+	if err := o.decidedOn(act, have); err != nil {
 		return false, err
 	}
-	text, err := keep(act, have, o.before)
+	text, err := encodeSaved(act, have, o.saved)
 	return a.updateConfig(ctx, o, err,
-		o.set(savedMesh{Enabled: ptr.To(false)}), o.note(beforeAnnotation, text), o.drop("annotations", restoredAnnotation))
+		o.set(savedMesh{Enabled: ptr.To(false)}), o.annotate(beforeAnnotation, text), o.drop("annotations", restoredAnnotation))
 }
 
-// decidedOn compares the live mesh with the one that the caller saw.
-func decidedOn(act plan.DisableMesh, have savedMesh, before *savedMesh) error {
-	now := have.plan()
+// decidedOn compares the live mesh with the one that the caller has decided on.
+func (o *liveMesh) decidedOn(act plan.DisableMesh, have savedMesh) error {
+	now, why := have.plan(), ""
 	switch {
+	case !o.exists() && !act.SavedAbsent:
+		why = "it has been deleted"
+	case !o.exists():
 	case !have.on():
-		return changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh is off already")
-	case before == nil && act.SavedAbsent:
-		return changed(apiv3.KindBGPConfiguration, defaultConfig, "it has been created")
-	case before == nil && !reflect.DeepEqual(act.Saved, now),
-		before != nil && now.Password != nil && !ptr.Equal(act.Saved.Password, now.Password):
-		return changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh has changed")
+		why = "the mesh is off already"
+	case o.saved == nil && act.SavedAbsent:
+		why = "it has been created"
+	case o.saved == nil && !reflect.DeepEqual(act.Saved, now), o.saved != nil && now.Password != nil && !ptr.Equal(act.Saved.Password, now.Password):
+		why = "the mesh has changed"
 	}
-	return nil
+	if why == "" {
+		return nil
+	}
+	return changed(apiv3.KindBGPConfiguration, defaultConfig, why)
 }
 
-// createDisabled writes nothing but what switches the mesh off.
-func (a *Adapter) createDisabled(ctx context.Context, act plan.DisableMesh) (bool, error) {
-	if !act.SavedAbsent {
-		return false, changed(apiv3.KindBGPConfiguration, defaultConfig, "it has been deleted")
-	}
-	text, err := keep(act, savedMesh{}, nil)
-	if err != nil {
-		return false, err
-	}
-	o := apiv3.NewBGPConfiguration()
-	o.Name = defaultConfig
-	o.Labels = map[string]string{managedByLabel: managedByValue}
-	o.Annotations = map[string]string{beforeAnnotation: text}
-	o.Spec.NodeToNodeMeshEnabled = ptr.To(false)
-	return write(ctx, a.store, a.calico.configs, o)
-}
-
-// restoreMesh puts the mesh back as it was kept, or on where nothing was, and
-// notes the time. What was kept stays until forgetMesh.
-func (a *Adapter) restoreMesh(ctx context.Context) (bool, error) {
-	o, err := a.liveConfig(ctx)
-	if err != nil || o == nil {
-		// Without the object the mesh is on.
-		return false, err
-	}
+// restoreMesh restores the saved mesh, or enables it where nothing was saved, and notes the time. The saved settings stay until forgetMesh.
+func (a *Adapter) restoreMesh(ctx context.Context, o *liveMesh) (bool, error) {
 	have, want := meshIn(o.typed.Spec), savedMesh{Enabled: ptr.To(true)}
 	switch {
-	case o.before == nil && have.on():
+	case o.saved == nil && have.on():
 		return false, nil
-	case o.before == nil:
-		want.Password = a.peerPassword() // the note is lost
+	case o.saved == nil:
+		want.Password = a.peerPassword() // the saved settings are lost
 	default:
-		want = *o.before
+		want = *o.saved
 		want.Absent = false
 		if !want.on() {
-			// Never saved by us: a mesh that was off needed no switching off.
-			want.Enabled = nil
+			want.Enabled = nil // rrpool saves no mesh that is off
 		}
 	}
 	if metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation) && reflect.DeepEqual(have, want) {
 		return false, nil
 	}
-	return a.updateConfig(ctx, o, o.set(want), o.note(restoredAnnotation, rfc3339(a.cfg.Now())))
+	return a.updateConfig(ctx, o, o.set(want), o.annotate(restoredAnnotation, rfc3339(a.cfg.Now())))
 }
 
-// noteMesh keeps how the mesh is to come back where it is off and our note was removed or spoiled. An object that we made
-// did not exist before.
-func (a *Adapter) noteMesh(ctx context.Context, act plan.NoteMesh) (bool, error) {
-	o, err := a.liveConfig(ctx)
-	if err != nil || o == nil || o.before != nil && o.unread == "" || meshIn(o.typed.Spec).on() {
-		return false, err
+// noteMesh saves again how the mesh is to be restored, where it is off and the saved settings were removed or cannot be read.
+func (a *Adapter) noteMesh(ctx context.Context, o *liveMesh, act plan.NoteMesh) (bool, error) {
+	if o.saved != nil && o.unread == "" || meshIn(o.typed.Spec).on() {
+		return false, nil
 	}
-	disable := plan.DisableMesh{Saved: act.Saved, SavedAbsent: isOurs(o.typed)}
-	text, err := keep(disable, savedMesh{Password: a.peerPassword()}, nil)
-	return a.updateConfig(ctx, o, err, o.note(beforeAnnotation, text))
+	disable := plan.DisableMesh{Saved: act.Saved, SavedAbsent: isOurs(o.typed)} // an object that we made did not exist before
+	text, err := encodeSaved(disable, savedMesh{Password: a.peerPassword()}, nil)
+	return a.updateConfig(ctx, o, err, o.annotate(beforeAnnotation, text))
 }
 
 // peerPassword is the one of our BGPPeers, in Calico's own words, nil where they have none. They took it over from
@@ -404,18 +395,12 @@ func (a *Adapter) peerPassword() *apiv3.BGPPassword {
 	return a.store.peerPassword()
 }
 
-// forgetMesh takes our notes from the BGPConfiguration, and the object itself
-// where we made it and nothing was added to it.
-func (a *Adapter) forgetMesh(ctx context.Context) (bool, error) {
-	o, err := a.liveConfig(ctx)
-	if err != nil || o == nil {
-		return false, err
-	}
-	if o.before == nil && !metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation) {
+// forgetMesh removes our annotations from the BGPConfiguration, and the object itself where we made it and nothing was added to it.
+func (a *Adapter) forgetMesh(ctx context.Context, o *liveMesh) (bool, error) {
+	if o.saved == nil && !metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation) {
 		return false, nil
 	}
-	// What was kept is still needed. A mere note of the time is not.
-	if o.before != nil && !meshIn(o.typed.Spec).on() {
+	if o.saved != nil && !meshIn(o.typed.Spec).on() { // the saved settings are still needed
 		return false, changed(apiv3.KindBGPConfiguration, defaultConfig, "the mesh is off")
 	}
 	return a.giveBack(ctx, o, errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation)))

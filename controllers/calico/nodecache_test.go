@@ -127,7 +127,8 @@ func (s *slow) List(ctx context.Context, out client.ObjectList, options ...clien
 
 func TestASlowAPIServerIsAskedSeldom(t *testing.T) {
 	b := newBench(t).run()
-	s := &slow{Reader: b.kube, clock: b.clock}
+	b.cfg.Nodes = empty{}
+	s := &slow{Reader: empty{}, clock: b.clock}
 	b.cfg.Live = s
 	for range 100 {
 		require.Empty(t, b.observe().Problems)

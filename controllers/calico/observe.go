@@ -48,15 +48,12 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.DatastoreOptions) (pla
 	if err != nil {
 		return plan.Cluster{}, err
 	}
-	a.addCalicoNodes(nodes, stale != nil)
-	withoutBIRD, unknown := a.pods.backends(ctx, a.cfg.Log)
-	felix := a.pods.felix()
-	podCIDRs := felix[podCIDRVariable]
-	delete(felix, podCIDRVariable)
+	pods := a.addCalicoNodes(nodes, stale != nil)
+	withoutBIRD, unknown := a.pods.withoutBIRD(ctx, a.cfg.Log, pods.backends)
 	out := plan.Cluster{Nodes: nodes, BGP: plan.BGPConfig{ASN: defaultASN}, CalicoAPI: a.calicoAPI()}
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
-	out.Routes = a.store.routes.with(felix)
+	out.Routes = a.store.routes.with(pods.variables)
 	out.Routes.Marks = a.store.routes.marksOf(j)
 	if a.store.config != nil {
 		out.BGP = a.store.configOf(a.store.config)
@@ -69,7 +66,7 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.DatastoreOptions) (pla
 	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
 	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
 	addBlocks(out.Nodes, a.store.blocks, j)
-	out.Routes.Unknown = cmp.Or(out.Routes.Unknown, addPodCIDRs(out.Nodes, podCIDRs, len(a.store.blocks) > 0))
+	out.Routes.Unknown = cmp.Or(out.Routes.Unknown, addPodCIDRs(out.Nodes, pods.variables[podCIDRVariable], len(a.store.blocks) > 0))
 	out.Routes.Pools = relevantTo(out.Nodes, out.Routes.Pools)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses, j)
 	withoutBIRD, out.BGPUnknown = a.store.installed(withoutBIRD, unknown, out.Statuses)
@@ -139,15 +136,16 @@ func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.S
 // canalType is in the clusterType of Canal, and beside bgp in that of a Calico which has replaced it: words are only added.
 const canalType = "canal"
 
-// addCalicoNodes adds what the pods show. Where the watch of Nodes stands still that of pods may as well: one that looks Ready then
-// tells nothing, and reports are asked for.
-func (a *Adapter) addCalicoNodes(nodes []plan.Node, stale bool) {
-	running := a.pods.on(nodes)
+// addCalicoNodes adds the states of calico-node's pods to the nodes. Where the watch of Nodes stands still, that of pods may as well: then a pod that
+// looks Ready proves nothing, and reports are asked for.
+func (a *Adapter) addCalicoNodes(nodes []plan.Node, stale bool) podView {
+	pods := a.pods.look(nodes)
 	for i := range nodes {
-		if pod := running[nodes[i].Name]; !stale || pod.State != plan.CalicoNodeReady {
+		if pod := pods.states[nodes[i].Name]; !stale || pod.State != plan.CalicoNodeReady {
 			nodes[i].CalicoNode = pod
 		}
 	}
+	return pods
 }
 
 // otherDatastore: Calico's objects are looked for where they were not before, in an etcd or no more in one. What is found there says nothing

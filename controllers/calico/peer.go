@@ -112,7 +112,12 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	}
 	have.Spec = peerSpec(want)
 	metav1.SetMetaDataAnnotation(&have.ObjectMeta, writtenAnnotation, rfc3339(a.cfg.Now()))
-	return write(ctx, a.store, a.calico.peers, have)
+	out, err := a.calico.peers.write(ctx, have)
+	if err != nil {
+		return false, err
+	}
+	a.store.put(out)
+	return true, nil
 }
 
 // deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error: ours is gone.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
@@ -145,26 +146,13 @@ func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
 	return peeringOf(o)
 }
 
-// applyPeering makes one change of a ClusterPeering.
-func (a *Adapter) applyPeering(ctx context.Context, action plan.Action) (bool, error) {
-	switch act := action.(type) {
-	case plan.PutFilter:
-		text, err := json.Marshal(act.Filter)
-		if err != nil {
-			return false, fmt.Errorf("rendering BGPFilter %q: %w", act.Name, err)
-		}
-		spec := filterSpec(act.Filter)
-		return a.putObject(ctx, peering.KindBGPFilter, act.Name, act.Peering, &spec, map[string]string{filterAnnotation: string(text)})
-	case plan.PutIPPool:
-		spec := poolSpec(act.CIDR)
-		return a.putObject(ctx, peering.KindIPPool, act.Name, act.Peering, &spec, nil)
-	case plan.DeletePeeringObject:
-		return a.deleteObject(ctx, act)
-	case plan.AnnounceServices:
-		return a.announceServices(ctx, act.CIDRs)
-	default:
-		return false, fmt.Errorf("there is no action %T", action)
+// putFilter creates the BGPFilter of a ClusterPeering, or makes it equal to this.
+func (a *Adapter) putFilter(ctx context.Context, act plan.PutFilter) (bool, error) {
+	text, err := json.Marshal(act.Filter)
+	if err != nil {
+		return false, fmt.Errorf("rendering BGPFilter %q: %w", act.Name, err)
 	}
+	return a.putObject(ctx, peering.KindBGPFilter, act.Name, act.Peering, ptr.To(filterSpec(act.Filter)), map[string]string{filterAnnotation: string(text)})
 }
 
 // putObject creates a custom resource of a ClusterPeering, or gives it that spec.
@@ -297,13 +285,6 @@ func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (b
 	if err != nil {
 		return false, err
 	}
-	if o == nil {
-		if len(cidrs) == 0 {
-			return false, nil
-		}
-		o = &liveMesh{raw: a.custom(apiv3.KindBGPConfiguration, defaultConfig), typed: apiv3.NewBGPConfiguration()}
-		o.raw.SetLabels(labelsFor(""))
-	}
 	noted, there, err := announced(o.typed)
 	if err != nil || slices.Equal(noted, cidrs) && slices.Equal(there, cidrs) {
 		return false, err
@@ -324,7 +305,7 @@ func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (b
 	err = errors.Join(err, o.drop("annotations", servicesAnnotation))
 	if len(cidrs) > 0 {
 		text, jsonErr := json.Marshal(cidrs)
-		err = errors.Join(err, jsonErr, o.note(servicesAnnotation, string(text)))
+		err = errors.Join(err, jsonErr, o.annotate(servicesAnnotation, string(text)))
 	}
 	return a.giveBack(ctx, o, err)
 }

@@ -195,8 +195,6 @@ func pool(cidr string) string {
 
 // Each value is one that Calico and BIRD can use, or it is said which is not: what is not understood is no absence.
 func TestWhatARemoteClusterDeclaresIsCheckedBeforeItIsBelieved(t *testing.T) {
-	notInEtcd(t, "once is enough")
-	onlyV1(t)
 	config := func(spec string) map[string]string {
 		return map[string]string{"/bgpconfigurations/default": `{"spec":` + spec + `}`}
 	}
@@ -280,8 +278,6 @@ func TestWhatARemoteClusterDeclaresIsCheckedBeforeItIsBelieved(t *testing.T) {
 
 // A remote cluster is not trusted: what it answers costs little, whatever it is.
 func TestWhatARemoteClusterAnswersBecomesLittle(t *testing.T) {
-	notInEtcd(t, "once is enough")
-	onlyV1(t)
 	many := func(item string, times int) string { return "[" + strings.Repeat(item+",", times-1) + item + "]" }
 	full := remoteLimits.Bytes - 128
 	for name, c := range map[string]struct{ path, body, says string }{
@@ -324,8 +320,6 @@ var honestNode = `{"metadata":{"name":"n","labels":{"rrpool.io/route-reflector":
 
 // The negative control: what the limits hold back would be taken, and become a hundred times as much.
 func TestWithoutLimitsARemoteClusterTakesWhatItLikes(t *testing.T) {
-	notInEtcd(t, "once is enough")
-	onlyV1(t)
 	defer func(before untrusted.Limits) { remoteLimits = before }(remoteLimits)
 	remoteLimits = untrusted.Limits{Bytes: 1 << 30, Values: 1 << 30, Items: 1 << 30}
 	body := `{"items":[` + strings.Repeat(`{"spec":{"disabled":true}},`, 50_000) + `{}]}`
@@ -340,8 +334,6 @@ func TestWithoutLimitsARemoteClusterTakesWhatItLikes(t *testing.T) {
 
 // Its answers take no longer than is waited for, and go nowhere else.
 func TestARemoteClusterThatHoldsOnOrSendsOn(t *testing.T) {
-	notInEtcd(t, "once is enough")
-	onlyV1(t)
 	var elsewhere atomic.Int32
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 	defer thief.Close()
@@ -401,8 +393,6 @@ func TestARemoteClusterThatHoldsOnOrSendsOn(t *testing.T) {
 }
 
 func TestMoreThanAHundredRangesAreNotTaken(t *testing.T) {
-	notInEtcd(t, "once is enough")
-	onlyV1(t)
 	for n, says := range map[int]string{100: "", 101: "it has 101 reflectors, ranges of pods, or ranges of services: more than 100 are not taken"} {
 		var items []string
 		for i := range n {
