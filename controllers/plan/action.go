@@ -7,109 +7,106 @@ import (
 	"time"
 )
 
-// Action is one write that a step asks for. Every action is idempotent. String says it
-// in words, for events, plans and logs.
+// Action is one write that a step asks for. Every action is idempotent. String describes it
+// in a short phrase, for events, plans and logs.
 type Action interface{ String() string }
 
-// SetReflector gives a node role label and cluster ID, in one write. Slot is the
-// label's value, "" for that of topology.SlotSingle. StandIn: it is only tried, on a node that is there for one to come.
+// SetReflector gives a node the role label and a cluster ID, in one write. Slot is the label's value, "" for
+// topology.SlotSingle. With StandIn it is a dry run on an existing node, in place of a node that does not exist yet.
 type SetReflector struct {
 	Node, ClusterID, Slot string
 	StandIn               bool
 }
 
-// SetRack puts a client into a rack: it gives the node the label RackLabel. An empty Rack takes the label away.
+// SetRack puts a client into a rack: it sets the node's label RackLabel. An empty Rack removes the label.
 type SetRack struct{ Node, Rack string }
 
-// ClearReflector takes role label and cluster ID from a node, in one write.
+// ClearReflector removes role label and cluster ID from a node, in one write.
 type ClearReflector struct{ Node string }
 
-// PutPeer creates a BGPPeer of ours, or makes ours equal to it.
+// PutPeer creates one of rrpool's BGPPeers, or updates it.
 type PutPeer struct{ Peer Peer }
 
-// DeletePeer deletes a BGPPeer of ours.
+// DeletePeer deletes one of rrpool's BGPPeers.
 type DeletePeer struct{ Name string }
 
-// DisableMesh switches the node-to-node mesh off and keeps on the object what
-// was there before: Saved, or (SavedAbsent) that there was no object.
+// DisableMesh switches the node-to-node mesh off and saves the former settings in an annotation of the BGPConfiguration:
+// Saved, or with SavedAbsent that there was no object.
 type DisableMesh struct {
 	Saved       Mesh
 	SavedAbsent bool
 }
 
-// RestoreMesh puts the mesh back as it was saved, or switches it on where nothing was saved, and notes the time.
+// RestoreMesh restores the saved mesh settings, or switches the mesh on where none were saved, and records the time.
 type RestoreMesh struct{}
 
-// NoteMesh keeps on a BGPConfiguration without our note that the mesh, which is off, is to come back like this.
+// NoteMesh saves mesh settings to restore in a BGPConfiguration that has the mesh off and no saved settings.
 type NoteMesh struct{ Saved Mesh }
 
-// ForgetMesh removes what we kept on the BGPConfiguration, and the object
-// itself where we created it and nothing was added to it since.
+// ForgetMesh removes the saved mesh settings from the BGPConfiguration, and the object
+// itself where rrpool created it and nothing was added to it since.
 type ForgetMesh struct{}
 
-// RefreshStatus demands a new report of a node: an old one is cleared, so that
-// only a reporter that is alive can fill it in again.
+// RefreshStatus requests a new report of a node: it clears the old one, so that only a running reporter fills it in again.
 type RefreshStatus struct{ Node string }
 
-// CordonNode keeps new pods off a node, with our mark on it.
+// CordonNode cordons a node and marks it with rrpool's annotation.
 type CordonNode struct{ Node string }
 
-// UncordonNode undoes CordonNode. A node without our mark is left alone.
+// UncordonNode undoes CordonNode. It changes no node without rrpool's annotation.
 type UncordonNode struct{ Node string }
 
-// DrainNode evicts what runs on a node and can be evicted. It never waits.
+// DrainNode evicts the pods of a node that can be evicted. It never waits.
 type DrainNode struct{ Node string }
 
-// Pause lets a moment pass between two actions of a step, where the nodes have to
-// take over the first one before the second.
+// Pause waits between two actions of a step, so that the nodes apply the first one before the second is written.
 type Pause struct{ For time.Duration }
 
-// ReleasePool moves the provider's pool one step towards not existing.
+// ReleasePool takes one step towards deleting the provider's pool.
 type ReleasePool struct{}
 
-// EnsurePool moves the provider's pool one step towards the wanted one.
+// EnsurePool takes one step towards the wanted pool.
 type EnsurePool struct{ Want PoolTarget }
 
-// PoolTarget is the dedicated pool as far as the plan decides it.
+// PoolTarget is the part of the wanted pool that the plan decides. cloud.PoolSpec explains the fields.
 type PoolTarget struct {
 	SizePerZone int
-	// Zones to have it in, sorted; empty: every zone of the cluster.
+	// Zones are sorted; none: every zone of the cluster.
 	Zones []string
-	// Retire and Replace are worker ids, see cloud.PoolSpec.
+	// Retire and Replace are worker ids.
 	Retire, Replace []string
-	// Refill, see cloud.PoolSpec.
-	Refill bool
+	Refill          bool
 }
 
-// PutFilter creates the BGPFilter of a ClusterPeering, or makes it equal to this.
+// PutFilter creates the BGPFilter of a ClusterPeering, or updates it.
 type PutFilter struct {
 	Name, Peering string
 	Filter        PeeringFilter
 }
 
-// PutIPPool creates the disabled IPPool by which a ClusterPeering lets routes to a range be passed on to all nodes.
+// PutIPPool creates the disabled IPPool of a ClusterPeering: route reflectors pass on no route outside of all IPPools.
 type PutIPPool struct {
 	Name, Peering string
 	CIDR          netip.Prefix
 }
 
-// DeletePeeringObject deletes a BGPFilter or an IPPool of a ClusterPeering. One that is not is left alone.
+// DeletePeeringObject deletes a BGPFilter or an IPPool, if it is that of the ClusterPeering.
 type DeletePeeringObject struct{ Kind, Name, Peering string }
 
-// AnnounceServices makes the ranges of service addresses that Calico announces for ClusterPeerings exactly these. What
-// others have written there stays.
+// AnnounceServices sets the service ranges that Calico announces for ClusterPeerings. Ranges that others have
+// added to the BGPConfiguration stay.
 type AnnounceServices struct{ CIDRs []netip.Prefix }
 
-// PeeringFilter is what a ClusterPeering lets in and out: what lies in these ranges, and nothing else.
+// PeeringFilter lists the only ranges whose routes a ClusterPeering imports and exports.
 type PeeringFilter struct {
 	Import []netip.Prefix
-	// Pods and Services are let out. All nodes announce the range of services, and a reflector tells of it for itself only.
+	// Pods and Services are exported. Every node announces the service ranges: a reflector exports only its own route to them.
 	Pods, Services []netip.Prefix
-	// Withhold are other ranges that a node announces.
+	// Withhold are ranges that nodes announce and that are not exported.
 	Withhold []netip.Prefix
 }
 
-// Equal reports whether both let the same through.
+// Equal reports whether both filters accept the same routes.
 func (f PeeringFilter) Equal(o PeeringFilter) bool {
 	return slices.Equal(f.Import, o.Import) && slices.Equal(f.Pods, o.Pods) && slices.Equal(f.Services, o.Services) &&
 		slices.Equal(f.Withhold, o.Withhold)
@@ -137,7 +134,7 @@ func (a ClearReflector) String() string {
 	return fmt.Sprintf("take the route reflector role from node %s", a.Node)
 }
 
-// Details is an action with the values that a datastore may refuse.
+// Details describes an action with the values that a datastore may refuse.
 func Details(a Action) string {
 	if put, ok := a.(PutPeer); ok && put.Peer.ASN != 0 {
 		return fmt.Sprintf("%s with AS number %d", a, put.Peer.ASN)

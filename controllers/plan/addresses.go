@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Usable nodes speak BGP and are expected to have sessions.
+// Usable reports whether a node speaks BGP and is expected to have sessions.
 func Usable(n Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
 
-// SharedAddresses gives, by BGP address, the names of those of the nodes that have it, where that is more than one: a session
-// with it reaches one of them at most, and nothing tells whose it is.
+// SharedAddresses returns the BGP addresses that more than one of the nodes in of have, with the names of these nodes. A
+// session with such an address reaches one of them at most, and it is not known which.
 func SharedAddresses(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
 	out := map[netip.Addr][]string{}
 	for i := range nodes {
@@ -27,8 +27,8 @@ func SharedAddresses(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
 	return out
 }
 
-// IsMachineAddress reports whether an address is that of one of the nodes: its BGP address, or another of its machine. One that
-// several machines have is that of the router before them.
+// IsMachineAddress reports whether a is the BGP address of a node, or another address of exactly one node's machine. An
+// address that several machines have is taken for that of a router in front of them.
 func IsMachineAddress(a netip.Addr, nodes []Node) bool {
 	own := 0
 	for i := range nodes {
@@ -42,9 +42,9 @@ func IsMachineAddress(a netip.Addr, nodes []Node) bool {
 	return own == 1
 }
 
-// Unreachable gives what says why no other node can have a session with a BGP address, "" where nothing speaks against it.
+// Unreachable returns a function that says why no other node can have a session with a BGP address, "" if one can.
 func Unreachable(nodes []Node) func(netip.Addr) string {
-	blocks, lengths := map[netip.Prefix]bool{}, []int{} // mostly of one length
+	blocks, lengths := map[netip.Prefix]bool{}, []int{} // most blocks have the same prefix length
 	for i := range nodes {
 		for _, b := range nodes[i].Blocks {
 			blocks[b.Masked()] = true
@@ -71,22 +71,22 @@ func Unreachable(nodes []Node) func(netip.Addr) string {
 	}
 }
 
-// WithUnexpectedAddress are the Ready nodes with a BGP address that is none of the machine's own as Kubernetes knows them, where most others
-// have one of theirs: Calico has taken that of another interface, such as a bridge of containers.
+// WithUnexpectedAddress returns the Ready nodes whose BGP address is none of the addresses that Kubernetes knows of the
+// machine, if for most nodes it is one of these: Calico has detected another interface, such as a container bridge.
 func WithUnexpectedAddress(nodes []Node) []Node {
-	var apart []Node
-	usual := 0
+	var unexpected []Node
+	expected := 0
 	for _, n := range nodes {
 		switch own := func(a netip.Addr) bool { return slices.Contains(n.MachineAddresses, a) }; {
 		case !Usable(n) || len(n.MachineAddresses) == 0:
 		case slices.ContainsFunc(n.Addresses, own):
-			usual++
+			expected++
 		default:
-			apart = append(apart, n)
+			unexpected = append(unexpected, n)
 		}
 	}
-	if usual <= len(apart) {
+	if expected <= len(unexpected) {
 		return nil
 	}
-	return apart
+	return unexpected
 }

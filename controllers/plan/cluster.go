@@ -1,5 +1,5 @@
-// Package plan holds the facts about a cluster that decisions are made from, as plain data: no client, no context,
-// no logger, no clock. Its subpackages compute with them (sizing, topology, rollout).
+// Package plan holds the observed state of a cluster and the actions that change it, as plain data: no client, no context,
+// no logger, no clock. Its subpackages (sizing, topology, rollout and others) decide from these.
 package plan
 
 import (
@@ -16,26 +16,25 @@ type Cluster struct {
 	Nodes []Node
 	// BGP is the default BGPConfiguration.
 	BGP BGPConfig
-	// Peers are all BGPPeers, ours and others, sorted by name.
+	// Peers are all BGPPeers, rrpool's and others, sorted by name.
 	Peers []Peer
 	// Statuses are the node status reports that exist, by node name.
 	Statuses map[string]Status
-	// Problems are named reasons why nothing may be changed at all ("Calico
+	// Problems are the reasons why only the safety net may write ("Calico
 	// runs without BGP", "CalicoNodeStatus CRD is missing"), sorted by Reason.
 	Problems []Problem
-	// Locked is why nothing at all may be written, not even by the safety net: somebody migrates Calico's datastore.
-	// Nil: it is not locked.
+	// Locked is why not even the safety net may write, nil if it may: Calico's datastore is locked or being migrated.
 	Locked *Problem
 	// CalicoAPI is the API group and version in which Calico keeps its objects.
 	CalicoAPI string
-	// Routes are who writes the routes to pods into the kernel.
+	// Routes say which program writes the routes to pods into the kernels of nodes.
 	Routes Routes
-	// BGPUnknown is why it is not known whether calico-node runs BIRD, "" where it is. Nodes have BGP addresses either way.
+	// BGPUnknown is why it is not known whether calico-node runs BIRD, "" if it is known. Nodes have BGP addresses even without BIRD.
 	BGPUnknown string
 }
 
-// NotPassed are the blocks of nodes that no route reflector passes on, each with its node: those outside of all IPPools, and those that their
-// node marks, with the mark.
+// NotPassed lists the blocks of nodes, with the node, that no route reflector passes on: those outside of all IPPools, and
+// those that their node announces with a community that forbids it.
 func (c Cluster) NotPassed() (outside, marked []string) {
 	for i := range c.Nodes {
 		for _, b := range c.Nodes[i].Blocks {
@@ -55,20 +54,20 @@ func (c Cluster) NotPassed() (outside, marked []string) {
 	return outside, marked
 }
 
-// DatastoreOptions are what the datastore needs to know of the RouteReflectorPool to read and write nodes.
+// DatastoreOptions are the settings of the RouteReflectorPool that reading and writing the datastore depends on.
 type DatastoreOptions struct {
 	// RoleLabel marks route reflectors.
 	RoleLabel string
 	// ZoneLabel holds a node's zone.
 	ZoneLabel string
-	// CalicoAPI is where Calico's objects were when the cluster was looked at before, as the status says; "" is not known.
+	// CalicoAPI is the API group and version that held Calico's objects at the last observation, from the status; "" if not known.
 	CalicoAPI string
 }
 
-// RackLabel is the key of the label by which rrpool divides clients into racks where no label of theirs does.
+// RackLabel is the label that rrpool sets on clients to divide them into racks where the cluster has no label for that.
 const RackLabel = "rrpool.io/rack"
 
-// Problem is a reason to refuse, with its remedy.
+// Problem is why rrpool does not go on, with the remedy.
 type Problem struct {
 	// Reason is a CamelCase condition reason.
 	Reason string `json:"reason"`
@@ -76,15 +75,15 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// ReasonUnreadable is that of objects that Calico cannot read. It then takes in no other of their kind either.
+// ReasonUnreadable is the reason for objects that Calico cannot parse. Calico then processes no other object of that kind either.
 const ReasonUnreadable = "ObjectUnreadable"
 
-// Problemf makes a problem with a message in the form of fmt.Sprintf.
+// Problemf returns a problem whose message is formatted as by fmt.Sprintf.
 func Problemf(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// ProblemIf is the same of a problem that was found, else nil.
+// ProblemIf is Problemf if found, else nil.
 func ProblemIf(found bool, reason, format string, args ...any) *Problem {
 	if !found {
 		return nil
@@ -100,27 +99,26 @@ type Node struct {
 	// Labels are the node's labels, ProviderID its spec.providerID.
 	Labels     map[string]string
 	ProviderID string
-	// WorkerID is the cloud's id of the machine, "" outside a cloud. A node name
-	// can come back with another worker behind it.
+	// WorkerID is the cloud's id of the machine, "" outside a cloud. A node of the
+	// same name can later run on another worker.
 	WorkerID string
 	Zone     string
 	Created  time.Time
 	// Ready is the Ready condition; ReadyChanged is when it last changed.
 	Ready        bool
 	ReadyChanged time.Time
-	// Cordoned is spec.unschedulable; CordonedByUs: it carries our mark as well, so it is ours to undo.
+	// Cordoned is spec.unschedulable. CordonedByUs: the node also has rrpool's annotation, so rrpool may uncordon it.
 	Cordoned, CordonedByUs bool
-	// CordonMark: the node carries our mark, cordoned or not. On a node that is not
-	// cordoned it is stale: a person has uncordoned the node, and UncordonNode only
-	// takes the mark away, so that a later cordon by a person is not taken for ours.
+	// CordonMark: the node has that annotation, cordoned or not. Without the cordon it is stale: somebody else has
+	// uncordoned the node. UncordonNode then only removes it, so that a later cordon by others is not taken for rrpool's.
 	CordonMark bool
-	// Leaving: a taint says that the node is about to go (shutdown, out of service, scale-down).
+	// Leaving: a taint announces that the node will be removed (shutdown, out of service, scale-down).
 	Leaving bool
 	// Taints of the node, written key=value:effect; nil when they were not read.
 	Taints []string
 	// ControlPlane: the node carries a control-plane role label.
 	ControlPlane bool
-	// Pods is how many pods with an address of their own run here, nil when they were not counted.
+	// Pods is the number of pods on the node that are not on the host's network, nil when they were not counted.
 	Pods *int
 	// Deleting: the object has a deletion timestamp.
 	Deleting bool
@@ -129,37 +127,37 @@ type Node struct {
 	Pooled bool
 	// Addresses are the BGP addresses, IPv4 before IPv6. Empty: the node speaks no BGP.
 	Addresses []netip.Addr
-	// MachineAddresses are the addresses of the machine as Kubernetes knows them, whatever Calico has chosen.
+	// MachineAddresses are the addresses in the Kubernetes node's status.
 	MachineAddresses []netip.Addr
-	// Subnets are those that the BGP addresses are in, of which a part may be free.
+	// Subnets contain the BGP addresses, and possibly addresses of future nodes.
 	Subnets []netip.Prefix
 	// ASN is the node's own AS number, 0 for the cluster's default.
 	ASN uint32
-	// Unread are what was written for addresses and AS number and is neither; Calico passes over it as well.
+	// Unread are values of addresses and AS number that cannot be parsed. Calico ignores them too.
 	Unread []string
 	// HasRoleLabel: the node carries the role label. Slot is the label's value: which
 	// reflector of the topology the node is, see package topology.
 	HasRoleLabel bool
 	Slot         string
-	// Relabel: RoleLabel and Slot are those of the label that spec.bgp.nodeLabel named before. The node lacks the present one.
+	// Relabel: the node lacks the label that spec.bgp.nodeLabel names; HasRoleLabel and Slot are of the one that it named before.
 	Relabel bool
 	// Rack is the value of RackLabel, "" for none.
 	Rack string
 	// ClusterID is Calico's routeReflectorClusterID, "" for none.
 	ClusterID string
-	// Marked: the node carries our mark, so label and cluster ID are ours; RoleSince is when we gave it the role.
+	// Marked: the node has rrpool's annotation reflector-since: rrpool gave it the role. RoleSince is when.
 	Marked    bool
 	RoleSince time.Time
-	// Blocks are the address blocks the node announces: those that Calico's IPAM has given it, or its PodCIDRs.
+	// Blocks are the address blocks that the node announces: those that Calico's IPAM has assigned to it, or its PodCIDRs.
 	Blocks, PodCIDRs []netip.Prefix
-	// CalicoNode is what the node's calico-node pods show.
+	// CalicoNode is the state of the node's calico-node pod.
 	CalicoNode CalicoNode
 }
 
-// CalicoNodeState says whether calico-node runs on a node, as far as its pods show.
+// CalicoNodeState says whether calico-node runs on a node, derived from its pods.
 type CalicoNodeState string
 
-// The states. The zero value: the pods cannot be seen, as where calico-node is no pod.
+// The states. The zero value: the cluster shows no calico-node pods, as where calico-node does not run in pods.
 const (
 	CalicoNodeUnknown CalicoNodeState = ""
 	// CalicoNodeReady: a pod is Ready and is not being deleted.
@@ -173,50 +171,49 @@ const (
 // CalicoNode is the state of calico-node on a node.
 type CalicoNode struct {
 	State CalicoNodeState
-	// Since is when the state began. The absence of a pod has no time in the API:
-	// Since is then when this process first saw it.
+	// Since is when the state began. If the pod is absent, it is when this process first observed that.
 	Since time.Time
 }
 
-// Failing reports whether the pods show that calico-node is not running as it should.
+// Failing reports whether the node's calico-node pod is missing or not Ready.
 func (c CalicoNode) Failing() bool {
 	return c.State == CalicoNodeNotReady || c.State == CalicoNodeAbsent
 }
 
-// SpeaksBGP reports whether the node has sessions to wait for.
+// SpeaksBGP reports whether the node has a BGP address.
 func (n Node) SpeaksBGP() bool { return len(n.Addresses) > 0 }
 
-// CordonedByOthers reports whether the node is cordoned, and not by us: a person may be at work on it.
+// CordonedByOthers reports whether the node is cordoned, and not by rrpool: it may be under maintenance.
 func (n Node) CordonedByOthers() bool { return n.Cordoned && !n.CordonedByUs }
 
-// Common gives the addresses of b in the families that a has too.
+// Common returns the addresses of b in the address families that a has too.
 func Common(a, b Node) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(b.Addresses), func(addr netip.Addr) bool { return !a.HasFamily(addr) })
 }
 
-// HasFamily reports whether the node has an address of the same family as this one.
+// HasFamily reports whether the node has an address of the family of as.
 func (n Node) HasFamily(as netip.Addr) bool {
 	return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == as.Is4() })
 }
 
-// LacksTaint reports whether the node's taints were read and this one, written as they are, is not among them.
+// LacksTaint reports whether the node's taints were read and do not include this one, written key=value:effect.
 func (n Node) LacksTaint(taint string) bool {
 	return n.Taints != nil && !slices.Contains(n.Taints, taint)
 }
 
-// Reports reports whether calico-node can say what sessions the node has: the one for Windows has no status reporter.
+// Reports reports whether the node can report its sessions: calico-node for Windows has no status reporter.
 func (n Node) Reports() bool { return n.Labels["kubernetes.io/os"] != "windows" }
 
-// IsOurs reports whether the node is a route reflector of ours, or what is left of one.
+// IsOurs reports whether rrpool gave the node the role, or it is a node of the pool that has a part of the role.
 func (n Node) IsOurs() bool {
 	return n.Marked || n.Pooled && (n.HasRoleLabel || n.ClusterID != "")
 }
 
-// Zones are those of the nodes that are so, sorted.
-func Zones(nodes []Node, so func(Node) bool) []string {
+// Zones returns the zones of the nodes that are wanted, sorted.
+func Zones(nodes []Node, wanted func(Node) bool) []string {
 	zones := map[string]bool{}
 	for _, n := range nodes {
-		if so(n) {
+		if wanted(n) {
 			zones[n.Zone] = true
 		}
 	}
@@ -226,7 +223,7 @@ func Zones(nodes []Node, so func(Node) bool) []string {
 // SecretRef names one key of a Secret in calico-node's namespace.
 type SecretRef struct{ Name, Key string }
 
-// Mesh is the part of the BGPConfiguration that is switched together.
+// Mesh are the fields of the BGPConfiguration that rrpool changes to switch the mesh on or off.
 type Mesh struct {
 	// Enabled is nodeToNodeMeshEnabled as written; nil when the field is absent.
 	Enabled *bool
@@ -243,18 +240,18 @@ type BGPConfig struct {
 	Mesh   Mesh
 	// ASN is the cluster's AS number (64512 where nothing else is written).
 	ASN uint32
-	// Services are the ranges of service addresses that every node announces, of a single address those with endpoints.
+	// Services are the service ranges that every node announces. Single addresses are announced by nodes with endpoints only.
 	Services []netip.Prefix
-	// Saved is the mesh as it was before we switched it off, kept on the object
-	// itself; nil when we have not changed it. SavedAbsent: there was no object. SavedUnread: why
-	// what was kept cannot be read, so that Saved is what else shows it.
+	// Saved are the mesh settings from before rrpool switched the mesh off, from the object's annotation; nil if rrpool
+	// has not. SavedAbsent: there was no object. SavedUnread is why the annotation cannot be parsed: Saved is then
+	// derived from other fields.
 	Saved       *Mesh
 	SavedAbsent bool
 	SavedUnread string
-	// ManagedBy is the tool that the object is described to elsewhere, as Argo CD, and would be brought back by, as far as its metadata show; Writer
-	// who has written nodeToNodeMeshEnabled last.
+	// ManagedBy is the tool, such as Argo CD, that the object's metadata name as its manager: it may revert changes.
+	// MeshWriter is the field manager that last wrote nodeToNodeMeshEnabled.
 	ManagedBy, MeshWriter string
-	// Restored is when we switched the mesh on again, zero while we have not.
+	// Restored is when rrpool switched the mesh on again, zero if it has not.
 	Restored time.Time
 }
 
@@ -264,11 +261,11 @@ func (b BGPConfig) MeshOn() bool { return b.Mesh.Enabled == nil || *b.Mesh.Enabl
 // Peer is a BGPPeer.
 type Peer struct {
 	Name string
-	// Owned: it carries our managed-by label, and is not of a ClusterPeering.
+	// Owned: the peer has rrpool's managed-by label, and is not of a ClusterPeering.
 	Owned bool
-	// Peering is the ClusterPeering that it was written for, "" for none.
+	// Peering is the name of the ClusterPeering that the peer was written for, "" for none.
 	Peering string
-	// Written is when we last wrote it, zero for those of others.
+	// Written is when rrpool last wrote the peer, zero for a peer of others.
 	Written      time.Time
 	Node         string
 	NodeSelector string
@@ -280,53 +277,54 @@ type Peer struct {
 	Password *SecretRef
 	// MaxRestartTime is maxRestartTime, nil when absent.
 	MaxRestartTime *time.Duration
-	// Manual is reversePeering Manual: Calico adds no other side by itself.
+	// Manual is reversePeering Manual: Calico does not configure the session on the peer's side.
 	Manual bool
 	// Filters are the names of the BGPFilters.
 	Filters []string
 	// Workloads: the peers are pods on the node itself (localWorkloadSelector).
 	Workloads bool
-	// KeepNextHop: what is passed on keeps its next hop. In iBGP it does by default, and SelfNextHop is that it does not there either, or may not.
+	// KeepNextHop: the node passes routes on with their next hop unchanged. In iBGP that is the default, unless SelfNextHop is set
+	// or cannot be ruled out.
 	KeepNextHop, SelfNextHop bool
-	// Extra is the canonical JSON of every other field that is set, "" for none.
-	// Ours have none, so anything here is an edit by others.
+	// Extra is the canonical JSON of every other field that is set, "" for none. rrpool sets none of these, so
+	// on one of its peers it is an edit by others.
 	Extra string
 }
 
 // Status is one CalicoNodeStatus.
 type Status struct {
 	Node string
-	// Updated is when we received the report, by our own clock; zero for one that was already there when we
-	// started, or that was cleared and not yet filled in again. The reporter need not write while nothing changes,
-	// so an old report is not wrong, merely unproven: see RefreshStatus.
+	// Updated is when this process received the report, by its own clock; zero for a report from before its start, and
+	// while the report is cleared. The reporter may not write while nothing changes, so an old report may still be
+	// true: RefreshStatus shows whether it is.
 	Updated time.Time
 	// Written is when the reporter wrote the report, by the clock of its node; zero
-	// while the report is cleared. Unlike Updated it outlasts a restart.
+	// while the report is cleared. Unlike Updated it is kept over a restart of rrpool.
 	Written time.Time
-	// Cleared is when the report was cleared, zero while it is filled in. Where this
-	// process has not seen it happen, it is the time that the clearing left on the
-	// object. Sessions and Routes then are what it said before.
+	// Cleared is when the report was cleared, zero while it is filled in. If this
+	// process has not observed it, it is the time that the object records.
+	// Sessions and Routes are then those of the report before.
 	Cleared time.Time
-	// Regular: the reporter has been seen writing although nothing had changed, as it does where one address family
-	// has no sessions. Its silence then means that it is gone.
+	// Regular: the reporter is known to write although nothing changes, as it does where one address family
+	// has no sessions. An old report then means that it no longer runs.
 	Regular bool
 	// Sessions of the node's BIRD, sorted by address.
 	Sessions []Session
-	// Waiting counts the sessions that are Established although BIRD passes on nothing by
-	// them, or not everything yet, as after a start. It says nothing of a cleared report.
+	// Waiting counts the Established sessions by which BIRD does not pass on all routes yet, as after its
+	// start. It is not known of a cleared report.
 	Waiting int
-	// Routes known to BIRD, only while they are asked for; HasRoutes says whether.
+	// Routes of the node's BIRD. HasRoutes: the report contains routes, because they were requested.
 	Routes    []Route
 	HasRoutes bool
-	// RoutesUnanswered: the reporter did not answer while routes were asked for. Calico's fails as a whole where one route is of several next hops, or of a
-	// protocol whose name it does not know, as those to workloads and of BIRD templates of the user's are.
+	// RoutesUnanswered: the reporter did not answer a request for routes. Calico's reporter fails if one route has several next
+	// hops, or a protocol name that it does not know, such as those of routes to workloads and of the user's BIRD templates.
 	RoutesUnanswered bool
-	// Unread are the sessions that could not be read, UnreadRoutes the same of routes, each with its text, sorted. What they
-	// say is not known: Sessions and Waiting lack them, and with UnreadRoutes no route is known.
+	// Unread and UnreadRoutes are the text of sessions and routes that could not be parsed, sorted. Sessions and Waiting
+	// lack these sessions; if there are UnreadRoutes, Routes is empty.
 	Unread, UnreadRoutes []string
 }
 
-// RoutesTimeout is how long a reporter that is asked for routes has to answer, before it is asked without.
+// RoutesTimeout is how long a reporter may take to answer a request for routes, before it is asked for sessions only.
 const RoutesTimeout = 30 * time.Second
 
 // SessionKind is where a session's configuration comes from.
@@ -344,18 +342,18 @@ type Session struct {
 	Peer        netip.Addr
 	Kind        SessionKind
 	Established bool
-	// Since is when we first received it in this state without interruption, by our own clock; zero while unproven.
+	// Since is the first of the uninterrupted reports of this state that this process received, by its own clock; zero if none.
 	Since time.Time
 }
 
 // Route is one path to a prefix.
 type Route struct {
 	Prefix netip.Prefix
-	// From is the BGP peer that sent it; invalid for kernel, static and direct routes.
+	// From is the BGP peer that sent the route; the zero Addr for kernel, static and direct routes.
 	From netip.Addr
 }
 
-// StatusRequest asks for the status of one node.
+// StatusRequest is a request for the status of one node.
 type StatusRequest struct {
 	Node string
 	// Period between reports.

@@ -5,48 +5,47 @@ import (
 	"slices"
 )
 
-// Routes are who writes the routes to pods into the kernels of nodes. The zero value knows nothing.
+// Routes say, for each IPPool, whether BIRD or Felix writes the routes to pods into the kernels of nodes. In the zero value nothing is known.
 type Routes struct {
 	// Pools are the IPPools that are enabled for workloads.
 	Pools []PoolRoutes
 	// Plain is the same for an IPPool without encapsulation, such as those of ClusterPeerings.
 	Plain PoolRoutes
-	// Ranges are those of all IPPools, whatever they are for. A route reflector passes on no block outside of them, while its own node announces
-	// it to the mesh. What a pool keeps from BGP (disableBGPExport) the mesh does not have either. Nil: not known.
-	// NotExported are those of them that are kept from it.
+	// Ranges are the CIDRs of all IPPools, nil if not known. A route reflector passes on no block outside of them, while in
+	// the mesh the block's own node announces it. NotExported are those with disableBGPExport, which no node announces.
 	Ranges, NotExported []netip.Prefix
-	// Marks are the ranges that a node marks for BGP, by node; those under "" are of all nodes that have none of their own.
+	// Marks are the ranges that a node announces with a community, by node; those under "" are of all nodes without an entry.
 	Marks map[string][]Mark
-	// Unknown is why the last attempt to read it failed, "" where it did not.
+	// Unknown is why reading these settings failed, "" if it did not.
 	Unknown string
 }
 
-// Mark is a range whose routes a node announces with the community NO_ADVERTISE, or one that cannot be read.
+// Mark is a range whose routes a node announces with the community NO_ADVERTISE, or with one that cannot be parsed.
 type Mark struct {
-	// Range is the zero one where it cannot be read: it may be any.
+	// Range is the zero Prefix if it cannot be parsed: it may then be any range.
 	Range netip.Prefix
-	// Text is where it was found, with the community as it stands there.
+	// Text is where it was found, with the community as written there.
 	Text string
 }
 
-// PoolRoutes is who programs the routes to the pods of one IPPool. With neither the pods of two nodes cannot reach each other.
+// PoolRoutes is which program writes the routes to the pods of one IPPool. If neither does, pods of two nodes cannot reach each other.
 type PoolRoutes struct {
 	CIDR string
 	// Encapsulation in words, as "IP-in-IP CrossSubnet".
 	Encapsulation string
 	// BIRD learns them by BGP, Felix computes them.
 	BIRD, Felix bool
-	// Direct: Felix's are on the node's own interface, some at least. BIRD learns those, and each node announces the
-	// blocks of others too (Calico issue 13533).
+	// Direct: some of Felix's routes are on the node's main interface. BIRD learns these, so each node announces the
+	// blocks of other nodes too (Calico issue 13533).
 	Direct bool
-	// NotExported: nothing of the pool is exported by BGP (disableBGPExport). Selector is its nodeSelector.
+	// NotExported is disableBGPExport, Selector the nodeSelector.
 	NotExported bool
 	Selector    string
-	// Unknown is why it is not known who programs them, "" where it is: neither BIRD nor Felix are set then, and some may be Direct.
+	// Unknown is why it is not known which program writes the routes, "" if it is known. If not, BIRD and Felix are false.
 	Unknown string
 }
 
-// Direct reports whether every node may announce a block: a path to it does not prove that its own node does.
+// Direct reports whether every node may announce a block, so that a path to it does not prove that its own node announces it.
 func (r Routes) Direct(block netip.Prefix) bool {
 	return slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool {
 		if !p.Direct {
@@ -64,14 +63,14 @@ func (r Routes) Passed(node string, block netip.Prefix) bool {
 
 func (r Routes) inPool(block netip.Prefix) bool { return r.Ranges == nil || within(r.Ranges, block) }
 
-// Withheld reports whether no node announces a block.
+// Withheld reports whether no node announces a block, by disableBGPExport.
 func (r Routes) Withheld(block netip.Prefix) bool { return within(r.NotExported, block) }
 
 func within(ranges []netip.Prefix, block netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, func(c netip.Prefix) bool { return c.Bits() <= block.Bits() && c.Contains(block.Addr()) })
 }
 
-// marked gives the mark by which no route reflector passes on a block of a node, nil for none.
+// marked returns the mark that keeps route reflectors from passing on a block of a node, nil if there is none.
 func (r Routes) marked(node string, block netip.Prefix) *Mark {
 	marks, own := r.Marks[node]
 	if !own {
@@ -96,12 +95,12 @@ func (p PoolRoutes) String() string {
 	return out
 }
 
-// BGPUnused is where BGP is known to carry none of them: what route reflectors pass on is of no use to pods.
+// BGPUnused reports whether no node uses routes from BGP to reach pods, so that route reflectors have no effect on them.
 func (r Routes) BGPUnused() bool {
 	return len(r.Pools) > 0 && !slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return p.BIRD || p.Unknown != "" })
 }
 
-// BGPUnusedReason says who programs the routes then.
+// BGPUnusedReason says what writes the routes to pods if BGPUnused.
 func (r Routes) BGPUnusedReason() string {
 	if slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool { return !p.Felix }) {
 		return "BGP carries the routes to no pods"

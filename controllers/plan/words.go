@@ -7,16 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Plain is the text of others as we pass it on, to conditions, events, logs and
-// terminals: one line, of characters that show, of at most that many bytes. Nothing in it
-// can forge another line, or move a cursor. A text that is plain and short stays as it is.
+// Plain makes a text from outside safe to show in conditions, events, logs and terminals: one line of printable
+// characters, at most that many bytes. It cannot forge another line or move a cursor.
 func Plain(text string, most int) string {
 	const more = " …"
 	cut := len(text) > most
 	if cut {
 		end := max(0, most-len(more))
 		for end > 0 && !utf8.RuneStart(text[end]) {
-			end-- // not half a letter
+			end-- // do not cut within a character
 		}
 		text = text[:end]
 	}
@@ -35,10 +34,10 @@ func Plain(text string, most int) string {
 	return text
 }
 
-// Named is how many items of a list Few names.
+// Named is how many items Few lists.
 const Named = 3
 
-// Few names the first three of a list and counts the rest.
+// Few lists the first Named items and counts the rest.
 func Few(items []string) string {
 	if len(items) <= Named {
 		return strings.Join(items, ", ")

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A remote cluster that changes repeatedly has up to 200 IPPools written for each change. So many changes an hour are taken at once;
-// beyond that, one is taken when it has stayed as it is for steadyFor. Reflectors come and go more often than ranges, as when their
-// nodes are replaced, and each costs a few BGPPeers.
+// The limits of changes within changesWithin. Up to a limit, changes of the remote cluster are accepted at once; after that, one is
+// accepted when it has been stable for steadyFor. Each change of ranges may write up to 200 IPPools. Reflectors change more often,
+// as when nodes are replaced, and each of these changes writes a few BGPPeers.
 const (
 	rangeChanges     = 5
 	reflectorChanges = 60
@@ -17,13 +17,13 @@ const (
 	steadyFor        = 10 * time.Minute
 )
 
-// Damping remembers what a remote cluster has declared, in memory only: the first that is seen is taken.
-type Damping struct{ ranges, reflectors damped }
+// Damping limits how often changes of a remote cluster are accepted. Its state is in memory: the first declaration is accepted.
+type Damping struct{ ranges, reflectors declaration }
 
-// Take gives what to take for the remote cluster, and why that is not what it declares now, "" where it is.
+// Take returns the accepted declaration of the remote cluster, and why that is not the current one, "" if it is.
 func (d *Damping) Take(declared Side, now time.Time) (Side, string) {
-	out, held := d.ranges.take(Side{ASN: declared.ASN, Pods: sorted(declared.Pods), Services: sorted(declared.Services)}, now, rangeChanges)
-	reflectors, also := d.reflectors.take(Side{Reflectors: declared.Reflectors}, now, reflectorChanges)
+	out, held := d.ranges.accept(Side{ASN: declared.ASN, Pods: sorted(declared.Pods), Services: sorted(declared.Services)}, now, rangeChanges)
+	reflectors, also := d.reflectors.accept(Side{Reflectors: declared.Reflectors}, now, reflectorChanges)
 	out.Reflectors = reflectors.Reflectors
 	const why = "the remote cluster has changed its %s %d times within %s: what it declares now is taken when it has stayed so for %s"
 	switch {
@@ -35,15 +35,17 @@ func (d *Damping) Take(declared Side, now time.Time) (Side, string) {
 	return out, ""
 }
 
-// damped is a part of what is declared. changes are when another one was taken.
-type damped struct {
+// declaration is a part of what the remote cluster declares: what was accepted last (taken), what was seen last and since when,
+// and the times of the accepted changes.
+type declaration struct {
 	begun       bool
 	taken, seen Side
 	since       time.Time
 	changes     []time.Time
 }
 
-func (d *damped) take(s Side, now time.Time, most int) (taken Side, held bool) {
+// accept returns the accepted declaration, and whether it differs from s. most is the limit of changes.
+func (d *declaration) accept(s Side, now time.Time, most int) (taken Side, held bool) {
 	if !d.begun {
 		d.begun, d.taken, d.seen, d.since = true, s, s, now
 	}

@@ -1,5 +1,5 @@
-// Package peering decides what a ClusterPeering needs in Calico's datastore: by which objects the route reflectors of this
-// cluster exchange routes with those of another one, and in which order these are written and taken away.
+// Package peering decides which objects of Calico a ClusterPeering needs, so that the route reflectors of this
+// cluster exchange routes with those of another one, and in which order these are written and deleted.
 package peering
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Side is one cluster as the other one sees it. All lists are sorted.
+// Side is what one of the two clusters declares to the other. All lists are sorted.
 type Side struct {
 	ASN uint32
 	// Reflectors are the BGP addresses of its route reflectors.
@@ -24,42 +24,42 @@ type Side struct {
 	Pods, Services []netip.Prefix
 }
 
-// CIDRs are all ranges of a side.
+// CIDRs returns all ranges of a side.
 func (s Side) CIDRs() []netip.Prefix { return slices.Concat(s.Pods, s.Services) }
 
-// IPPool is an IPPool of Calico's.
+// IPPool is what a decision depends on of an IPPool.
 type IPPool struct {
 	Name string
 	CIDR netip.Prefix
 	// Peering is the ClusterPeering that it was written for, "" for none.
 	Peering string
-	// ForPods: pods get addresses of it. Announced: BGP may export its routes as well.
+	// ForPods: pods get addresses from it. Announced: pods do, and BGP may export its routes.
 	ForPods, Announced bool
-	// Edited: it was written for a ClusterPeering, and is not as rrpool writes it any more.
+	// Edited: it was written for a ClusterPeering, and others have changed it.
 	Edited bool
 }
 
-// Filter is a BGPFilter of Calico's.
+// Filter is what a decision depends on of a BGPFilter.
 type Filter struct {
 	Name, Peering string
-	// Rules is what it lets through, nil where its rules are not such as we write.
+	// Rules are the ranges that it accepts, nil if it has rules that rrpool does not write.
 	Rules *plan.PeeringFilter
 }
 
-// Observed is what a decision depends on.
+// Observed is the state that a decision depends on.
 type Observed struct {
-	// Cluster is this one.
+	// Cluster is this cluster.
 	Cluster plan.Cluster
 	Filters []Filter
 	Pools   []IPPool
-	// Services are the ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces, and
-	// OtherClusterIPs those of them that have cluster IPs.
+	// Services are the service ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces, and
+	// OtherClusterIPs those of OtherServices that contain cluster IPs.
 	Services, OtherServices, OtherClusterIPs []netip.Prefix
-	// Apiservers are the addresses of this cluster's apiserver, as far as it has any that are not names.
+	// Apiservers are the IP addresses of this cluster's apiserver.
 	Apiservers []netip.Addr
-	// Unread is a range of this cluster that cannot be read, so that it is not known what overlaps; "" for none.
+	// Unread is a range of this cluster that cannot be parsed, "" for none. Whether it overlaps with another is not known.
 	Unread string
-	// Remote is the other cluster, nil while it is not known.
+	// Remote is the remote cluster, nil while it is not known.
 	Remote *Side
 }
 
@@ -67,110 +67,112 @@ type Observed struct {
 type Desired struct {
 	// Name of the ClusterPeering.
 	Name string
-	// NotReflecting is why this cluster has no route reflectors that last, "" where it has.
+	// NotReflecting is why this cluster is not meant to have route reflectors, "" if it is.
 	NotReflecting string
-	// Gone: everything of this ClusterPeering is to go.
+	// Gone: all objects of this ClusterPeering are to be deleted.
 	Gone bool
-	// Pods and Services: what to advertise. ServiceCIDRs are the ranges of services to advertise, OwnServices all that this
+	// Pods and Services say what to advertise. ServiceCIDRs are the service ranges to advertise, OwnServices all that this
 	// cluster is known to have.
 	Pods, Services            bool
 	ServiceCIDRs, OwnServices []netip.Prefix
-	// Announce are the ranges of services that any ClusterPeering advertises.
+	// Announce are the service ranges that all ClusterPeerings together advertise.
 	Announce    []netip.Prefix
 	Password    *plan.SecretRef
 	KeepNextHop bool
-	// Allowed are the ranges in which those of the remote cluster must lie, none for any.
+	// Allowed are the ranges that must contain those of the remote cluster; none: any range is allowed.
 	Allowed []netip.Prefix
 }
 
-// Decision is what to do now.
+// Decision is the result of Next.
 type Decision struct {
 	// Actions in the order in which they are to be taken.
 	Actions []plan.Action
-	// Problem is why nothing new is written, nil for nothing. What is there stays.
+	// Problem is why nothing new is written, nil if there is no problem. Existing objects stay.
 	Problem *plan.Problem
-	// Expected are the sessions that there should be.
+	// Expected are the sessions that the two clusters should have.
 	Expected []Session
-	// Advertised are the ranges of this cluster that the remote one may learn.
+	// Advertised are the ranges of this cluster that are advertised to the remote one.
 	Advertised []netip.Prefix
 }
 
-// Session is one between a reflector here and one there.
+// Session is a session of a reflector of this cluster with one of the remote cluster.
 type Session struct {
 	Node        string
 	Peer        netip.Addr
 	Established bool
 }
 
-// KindBGPFilter and KindIPPool are kinds of Calico's.
+// KindBGPFilter and KindIPPool are the kinds of plan.DeletePeeringObject.
 const (
 	KindBGPFilter = "BGPFilter"
 	KindIPPool    = "IPPool"
 )
 
-// Next decides. Where the remote cluster is not known, or there is a problem, only a BGPPeer that is no longer needed goes.
+// Next returns what to write next for a ClusterPeering. If the remote cluster is not known, or there is a problem, it only
+// deletes BGPPeers of former reflectors and narrows the filter: see always.
 func Next(o Observed, d Desired) Decision {
 	if d.Gone {
-		return takeAway(o, d)
+		return deleteAll(o, d)
 	}
 	if o.Remote == nil {
-		return Decision{Actions: leave(o, d)}
+		return Decision{Actions: always(o, d)}
 	}
-	with := pairs(o)
-	let := filter(o, d)
-	s := Decision{Expected: sessions(o, with), Advertised: slices.Concat(let.Pods, let.Services)}
-	if s.Problem = problem(o, d); s.Problem != nil {
-		s.Actions = leave(o, d)
+	with := choosePairs(o)
+	let := wantedFilter(o, d)
+	s := Decision{Expected: expectedSessions(o, with), Advertised: slices.Concat(let.Pods, let.Services)}
+	if s.Problem = findProblem(o, d); s.Problem != nil {
+		s.Actions = always(o, d)
 		return s
 	}
-	peers, pools := peers(o, d, with), pools(o, d)
-	s.Actions = put(o, d, let, peers, pools)
+	peers, pools := wantedPeers(o, d, with), wantedPools(o, d)
+	s.Actions = create(o, d, let, peers, pools)
 	if len(s.Actions) == 0 {
-		s.Actions = change(o, peers, s.Expected)
+		s.Actions = update(o, peers, s.Expected)
 	}
 	if len(s.Actions) > 0 {
-		return s // what takes its place comes first
+		return s // objects are deleted after their replacements are written
 	}
 	var stay []plan.Peer
 	for _, p := range o.Cluster.Peers {
-		if p.Peering == d.Name && !named(peers, p.Name) && stays(o, p, s.Expected) {
+		if p.Peering == d.Name && !hasName(peers, p.Name) && mustStay(o, p, s.Expected) {
 			stay = append(stay, p)
 		}
 	}
-	s.Actions = remove(o, d, append(peers, stay...), pools)
+	s.Actions = deleteOthers(o, d, append(peers, stay...), pools)
 	return s
 }
 
-// takeAway removes everything of a ClusterPeering. What is found in a datastore that is locked may not be all.
-func takeAway(o Observed, d Desired) Decision {
+// deleteAll deletes all objects of a ClusterPeering. While the datastore is locked it waits, because a list may not be complete then.
+func deleteAll(o Observed, d Desired) Decision {
 	if o.Cluster.Locked != nil {
 		return Decision{Problem: o.Cluster.Locked}
 	}
-	return Decision{Actions: remove(o, d, nil, nil)}
+	return Decision{Actions: deleteOthers(o, d, nil, nil)}
 }
 
-// Reflectors are the nodes in the role. While one is not Ready, others have its sessions, as packets may go through it.
+// Reflectors returns the nodes with the role that are Ready; if none is, all with the role. A reflector that is not Ready
+// has no sessions with the remote cluster, since packets between the clusters may go through it.
 func Reflectors(nodes []plan.Node) []plan.Node {
-	in := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !n.HasRoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
-	if ready := slices.DeleteFunc(slices.Clone(in), func(n plan.Node) bool { return !n.Ready }); len(ready) > 0 {
+	all := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !n.HasRoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
+	if ready := slices.DeleteFunc(slices.Clone(all), func(n plan.Node) bool { return !n.Ready }); len(ready) > 0 {
 		return ready
 	}
-	return in
+	return all
 }
 
-// pair is a reflector here and one there that have a session.
+// pair is a reflector of this cluster and one of the remote cluster that should have a session.
 type pair struct {
 	node        plan.Node
 	here, there netip.Addr
 }
 
-// mostPairs is how many sessions two clusters have in each address family. Calico advertises every path that it knows: with
-// n sessions each client has n paths to a prefix for each reflector here and each one there, so all with all would be too many.
+// mostPairs is the number of sessions of two clusters in each address family. Calico advertises every path that it has: with
+// n sessions a client has n paths to a prefix for each pair of reflectors of the two clusters. A full mesh would give too many.
 const mostPairs = 3
 
-// pairs says which reflectors have sessions. Both clusters come to the same by themselves: it depends on nothing but the
-// addresses. Each reflector is taken once before one is taken again, and a change concerns few others.
-func pairs(o Observed) []pair {
+// choosePairs returns which reflectors should have sessions. It depends only on the addresses, so both clusters compute the same.
+// No reflector gets a second session before each has one, and a change of one reflector changes few other pairs.
+func choosePairs(o Observed) []pair {
 	var all, out []pair
 	for _, n := range Reflectors(o.Cluster.Nodes) {
 		for _, here := range n.Addresses {
@@ -201,15 +203,15 @@ func pairs(o Observed) []pair {
 	return out
 }
 
-// rank is the same whichever side computes it.
+// rank returns the sort key of a pair. Both clusters compute the same.
 func (p pair) rank() []byte {
 	a, b := p.here.String(), p.there.String()
 	sum := sha256.Sum256([]byte(min(a, b) + " " + max(a, b)))
 	return sum[:]
 }
 
-// sessions are those that there should be.
-func sessions(o Observed, pairs []pair) []Session {
+// expectedSessions returns the session of each pair.
+func expectedSessions(o Observed, pairs []pair) []Session {
 	out := make([]Session, 0, len(pairs))
 	for _, p := range pairs {
 		out = append(out, Session{Node: p.node.Name, Peer: p.there, Established: established(o.Cluster, p.node.Name, p.there.String())})
@@ -218,12 +220,12 @@ func sessions(o Observed, pairs []pair) []Session {
 	return out
 }
 
-// established says so of a node that is not Ready too: until others have its sessions, packets may come by them.
+// established reports whether a node reports an Established session with a peer. It does not matter whether the node is Ready.
 func established(c plan.Cluster, node, peer string) bool {
 	return slices.ContainsFunc(c.Statuses[node].Sessions, func(s plan.Session) bool { return s.Peer.String() == peer && s.Established })
 }
 
-// ownPods are the ranges of this cluster's pods.
+// ownPods returns the ranges of this cluster's pods.
 func ownPods(o Observed) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range o.Pools {
@@ -234,9 +236,9 @@ func ownPods(o Observed) []netip.Prefix {
 	return out
 }
 
-// filter lets through what is declared. What this cluster announces beside that is withheld: so is a range of services
-// that is larger than a declared one.
-func filter(o Observed, d Desired) plan.PeeringFilter {
+// wantedFilter returns the ranges to import and export. All other ranges that this cluster announces are withheld, including a service
+// range that is larger than one to export.
+func wantedFilter(o Observed, d Desired) plan.PeeringFilter {
 	out := plan.PeeringFilter{Import: sorted(o.Remote.CIDRs())}
 	if d.Pods {
 		out.Pods = sorted(ownPods(o))
@@ -254,18 +256,18 @@ func filter(o Observed, d Desired) plan.PeeringFilter {
 	return out
 }
 
-// Prefix begins the names of all objects of ClusterPeerings.
+// Prefix is the prefix of the names of all objects of ClusterPeerings.
 const Prefix = "rrpool-peering-"
 
 func filterName(d Desired) string { return Prefix + d.Name }
 
-// objectName is for the object of one address or range.
+// objectName returns the name of the object for an address or range.
 func objectName(d Desired, of string) string {
 	return filterName(d) + "-" + strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(of)
 }
 
-// peers are one BGPPeer for each pair.
-func peers(o Observed, d Desired, pairs []pair) []plan.Peer {
+// wantedPeers returns a BGPPeer for each pair.
+func wantedPeers(o Observed, d Desired, pairs []pair) []plan.Peer {
 	out := make([]plan.Peer, 0, len(pairs))
 	for _, p := range pairs {
 		out = append(out, plan.Peer{
@@ -276,8 +278,9 @@ func peers(o Observed, d Desired, pairs []pair) []plan.Peer {
 	return out
 }
 
-// pools are the disabled IPPools for what comes from the remote cluster: Calico passes on no other routes. None lies in another.
-func pools(o Observed, d Desired) []IPPool {
+// wantedPools returns the disabled IPPools for the remote cluster's ranges, without ranges inside of others: Calico's route reflectors
+// pass on no routes outside of IPPools.
+func wantedPools(o Observed, d Desired) []IPPool {
 	var out []IPPool
 	for _, cidr := range sorted(o.Remote.CIDRs()) {
 		if len(out) > 0 && out[len(out)-1].CIDR.Overlaps(cidr) {
@@ -288,8 +291,8 @@ func pools(o Observed, d Desired) []IPPool {
 	return out
 }
 
-// put writes what is missing or is not as it should be: nothing comes in before its filter is there.
-func put(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools []IPPool) []plan.Action {
+// create writes the objects that are missing and the filter if it differs. The filter is the first.
+func create(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) })
 	if at < 0 || o.Filters[at].Rules == nil || !o.Filters[at].Rules.Equal(let) {
@@ -309,6 +312,7 @@ func put(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools
 	return out
 }
 
+// existing returns the BGPPeer of the same name as p, and whether there is one.
 func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 	i := slices.IndexFunc(o.Cluster.Peers, func(h plan.Peer) bool { return h.Name == p.Name })
 	if i < 0 {
@@ -317,11 +321,12 @@ func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 	return o.Cluster.Peers[i], true
 }
 
-// TakeOver is how long a node may need to do what a written BGPPeer says: a report from before may not show it.
+// TakeOver is how long nodes may need to apply a written BGPPeer. Earlier reports may not show its effect.
 const TakeOver = 10 * time.Second
 
-// change makes one BGPPeer as it should be, while all sessions but its own are Established: a change restarts its session.
-func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
+// update updates one BGPPeer that differs. An update restarts its session, so all other sessions must be Established, unless its
+// own is not either.
+func update(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 	for _, p := range peers {
 		have, there := existing(o, p)
 		if !there || plan.SamePeer(have, p) {
@@ -334,7 +339,7 @@ func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 		if missing(slices.DeleteFunc(slices.Clone(expected), own)) > 0 {
 			continue
 		}
-		if ask := unproven(o.Cluster, peers); len(ask) > 0 {
+		if ask := refresh(o.Cluster, peers); len(ask) > 0 {
 			return ask
 		}
 		return []plan.Action{plan.PutPeer{Peer: p}}
@@ -342,30 +347,31 @@ func change(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 	return nil
 }
 
-// unproven asks for new reports of the nodes whose last one may be from before a session was restarted by a write.
-func unproven(c plan.Cluster, peers []plan.Peer) []plan.Action {
+// refresh requests new reports of nodes whose last report may not show a session that a written BGPPeer has restarted.
+func refresh(c plan.Cluster, peers []plan.Peer) []plan.Action {
 	var out []plan.Action
 	for _, p := range c.Peers {
 		ask := plan.RefreshStatus{Node: p.Node}
-		if named(peers, p.Name) && c.Statuses[p.Node].Updated.Before(p.Written.Add(TakeOver)) && !slices.Contains(out, plan.Action(ask)) {
+		if hasName(peers, p.Name) && c.Statuses[p.Node].Updated.Before(p.Written.Add(TakeOver)) && !slices.Contains(out, plan.Action(ask)) {
 			out = append(out, ask)
 		}
 	}
 	return out
 }
 
-// stays reports whether a BGPPeer that is no longer wanted is still needed, which it is until all sessions of its address
-// family are Established. While none is, each stays: of a node that is no reflector any more it is not known. One to a
-// reflector that the remote cluster has no more goes as soon as there is another session: that node may be dead, and BIRD
-// would notice only after minutes.
-func stays(o Observed, p plan.Peer, expected []Session) bool {
+// mustStay reports whether a BGPPeer that is not wanted any more must stay until the wanted sessions of its address family are
+// Established. While none of them is, every BGPPeer stays, because the status of former reflectors is not known. Once one
+// is, only those stay that are Established with a current reflector of the remote cluster: a former one may
+// have failed, which BIRD notices only after minutes.
+func mustStay(o Observed, p plan.Peer, expected []Session) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
 	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
 	lacking := missing(family)
 	return err == nil && lacking > 0 && (lacking == len(family) || established(o.Cluster, p.Node, p.PeerIP) && slices.Contains(o.Remote.Reflectors, there))
 }
 
-// narrow takes ranges that have an address of a node or apiserver of this cluster by now out of the filter: packets to it would go to the remote one.
+// narrow removes ranges from the filter that contain an address of a node or apiserver of this cluster, as that of a new node:
+// packets to it would go to the remote cluster.
 func narrow(o Observed, d Desired) []plan.Action {
 	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) && f.Peering == d.Name && f.Rules != nil })
 	if at < 0 || o.Cluster.Locked != nil {
@@ -379,17 +385,17 @@ func narrow(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: let}}
 }
 
-// leave is all that is done while the rest may not be. It takes the BGPPeers away from nodes that are no reflectors any more, once a
-// reflector has an Established session with the remote cluster: their worker waits for that.
-func leave(o Observed, d Desired) []plan.Action {
+// always returns what is done even if the remote cluster is not known or there is a problem. It deletes the BGPPeers of former
+// reflectors once a current one has an Established session with the remote cluster: their workers are not removed before that.
+func always(o Observed, d Desired) []plan.Action {
 	out := narrow(o, d)
 	holds := func(name string) bool {
 		return slices.ContainsFunc(o.Cluster.Nodes, func(n plan.Node) bool { return n.Name == name && n.HasRoleLabel })
 	}
-	instead := func(p plan.Peer) bool {
+	serves := func(p plan.Peer) bool {
 		return p.Peering == d.Name && holds(p.Node) && established(o.Cluster, p.Node, p.PeerIP)
 	}
-	if o.Cluster.Locked != nil || !slices.ContainsFunc(o.Cluster.Peers, instead) {
+	if o.Cluster.Locked != nil || !slices.ContainsFunc(o.Cluster.Peers, serves) {
 		return out
 	}
 	for _, p := range o.Cluster.Peers {
@@ -400,7 +406,7 @@ func leave(o Observed, d Desired) []plan.Action {
 	return out
 }
 
-// announce has Calico announce what ClusterPeerings need, beside what it announces already.
+// announce makes Calico announce the service ranges of ClusterPeerings that it does not announce otherwise.
 func announce(o Observed, d Desired) []plan.Action {
 	want := slices.DeleteFunc(sorted(d.Announce), func(c netip.Prefix) bool { return slices.Contains(o.OtherServices, c) })
 	if slices.Equal(sorted(o.Services), want) {
@@ -409,22 +415,22 @@ func announce(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.AnnounceServices{CIDRs: want}}
 }
 
-// remove takes away what is of this ClusterPeering and not among what is to stay: sessions first. What they need may go when
-// nodes have had TakeOver to end them: without their filter everything would pass.
-func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
+// deleteOthers deletes the objects of this ClusterPeering that are not in peers and pools, BGPPeers first. If all are to be deleted, the
+// others follow in a later call, because a session without its filter would pass all routes.
+func deleteOthers(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	for _, p := range o.Cluster.Peers {
-		if p.Peering == d.Name && !named(peers, p.Name) {
+		if p.Peering == d.Name && !hasName(peers, p.Name) {
 			out = append(out, plan.DeletePeer{Name: p.Name})
 		}
 	}
 	switch {
 	case !d.Gone:
-		return append(out, removePools(o, d, pools)...)
+		return append(out, deletePools(o, d, pools)...)
 	case len(out) > 0:
 		return out
 	}
-	out = slices.Concat(announce(o, d), removePools(o, d, nil))
+	out = slices.Concat(announce(o, d), deletePools(o, d, nil))
 	for _, f := range o.Filters {
 		if f.Peering == d.Name {
 			out = append(out, plan.DeletePeeringObject{Kind: KindBGPFilter, Name: f.Name, Peering: d.Name})
@@ -433,7 +439,8 @@ func remove(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Act
 	return out
 }
 
-func removePools(o Observed, d Desired, stay []IPPool) []plan.Action {
+// deletePools deletes the IPPools of this ClusterPeering that are not in stay.
+func deletePools(o Observed, d Desired, stay []IPPool) []plan.Action {
 	var out []plan.Action
 	for _, p := range o.Pools {
 		if p.Peering == d.Name && !slices.Contains(stay, p) {
@@ -454,11 +461,12 @@ func missing(expected []Session) int {
 	return n
 }
 
-func named(peers []plan.Peer, name string) bool {
+// hasName reports whether one of the peers has a name.
+func hasName(peers []plan.Peer, name string) bool {
 	return slices.ContainsFunc(peers, func(p plan.Peer) bool { return p.Name == name })
 }
 
-// sorted gives each range once, in order.
+// sorted returns the ranges sorted, without duplicates.
 func sorted(cidrs []netip.Prefix) []netip.Prefix {
 	out := slices.Clone(cidrs)
 	slices.SortFunc(out, func(a, b netip.Prefix) int {

@@ -142,14 +142,14 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 			here.o.Cluster.CalicoAPI, there.o.Cluster.BGP.ASN = "crd.projectcalico.org/v1", 4200000000
 		}, "ASNumberTooLarge", "4200000000"},
 		"our BGPFilter's name is taken": {func(here, _ *cluster) {
-			put(&here.o.Filters, peering.Filter{Name: "rrpool-peering-other"}, func(f peering.Filter) string { return f.Name })
+			create(&here.o.Filters, peering.Filter{Name: "rrpool-peering-other"}, func(f peering.Filter) string { return f.Name })
 		}, "NameTaken", "BGPFilter rrpool-peering-other"},
 		"the name of a BGPPeer of ours is taken": {func(here, _ *cluster) {
-			put(&here.o.Cluster.Peers, plan.Peer{Name: "rrpool-peering-other-172-16-0-1-172-16-1-1", Peering: "third"}, func(p plan.Peer) string { return p.Name })
+			create(&here.o.Cluster.Peers, plan.Peer{Name: "rrpool-peering-other-172-16-0-1-172-16-1-1", Peering: "third"}, func(p plan.Peer) string { return p.Name })
 		}, "NameTaken", "BGPPeer rrpool-peering-other-172-16-0-1-172-16-1-1"},
 		"an IPPool's name is taken": {func(here, _ *cluster) {
 			p := peering.IPPool{Name: "rrpool-peering-other-10-201-0-0-16", CIDR: netip.MustParsePrefix("10.250.0.0/16")}
-			put(&here.o.Pools, p, func(p peering.IPPool) string { return p.Name })
+			create(&here.o.Pools, p, func(p peering.IPPool) string { return p.Name })
 		}, "NameTaken", "IPPool rrpool-peering-other-10-201-0-0-16"},
 		"a BGPPeer of others has a session with a remote reflector": {func(here, _ *cluster) {
 			here.o.Cluster.Peers = append(here.o.Cluster.Peers, plan.Peer{Name: "by-hand", PeerIP: "172.16.1.2"})

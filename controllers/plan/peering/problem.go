@@ -13,13 +13,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// problem is why the two clusters cannot be joined, nil for nothing. It is found before anything is written.
-func problem(o Observed, d Desired) *plan.Problem {
-	return cmp.Or(unable(o, d), unsuited(o), notAllowed(o, d), reflectorInside(o, d), overlap(o, d), nameTaken(o, d), otherPeers(o, d))
+// findProblem returns the first reason why the two clusters cannot be peered, nil if there is none.
+func findProblem(o Observed, d Desired) *plan.Problem {
+	return cmp.Or(problemHere(o, d), problemRemote(o), notAllowed(o, d), reflectorInside(o, d), overlap(o, d), nameTaken(o, d), otherPeers(o, d))
 }
 
-// unable: this cluster cannot be peered with.
-func unable(o Observed, d Desired) *plan.Problem {
+// problemHere returns why this cluster cannot be peered with any other.
+func problemHere(o Observed, d Desired) *plan.Problem {
 	switch {
 	case o.Cluster.Locked != nil:
 		return o.Cluster.Locked
@@ -41,8 +41,8 @@ func unable(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// unsuited: the remote cluster is none for this one.
-func unsuited(o Observed) *plan.Problem {
+// problemRemote returns why the remote cluster cannot be peered with this one.
+func problemRemote(o Observed) *plan.Problem {
 	switch {
 	case len(o.Remote.Reflectors) == 0:
 		return plan.Problemf("NoRemoteReflectors", "the remote cluster has no route reflectors: it needs a RouteReflectorPool in mode RouteReflector")
@@ -50,7 +50,7 @@ func unsuited(o Observed) *plan.Problem {
 		return plan.Problemf("SameASNumber", "both clusters have AS number %d: each needs one of its own (asNumber of BGPConfiguration default)", o.Remote.ASN)
 	case o.Remote.ASN > math.MaxInt32 && strings.Contains(o.Cluster.CalicoAPI, "/"):
 		return plan.Problemf("ASNumberTooLarge", "the remote cluster has AS number %d, and Calico's CRD of BGPPeers takes none above %d: give it a smaller one", o.Remote.ASN, math.MaxInt32)
-	case len(pairs(o)) == 0:
+	case len(choosePairs(o)) == 0:
 		return plan.Problemf("NoCommonFamily", "the remote reflectors have addresses such as %s, and the reflectors here have none of that family", o.Remote.Reflectors[0])
 	}
 	for _, n := range o.Cluster.Nodes {
@@ -64,7 +64,7 @@ func unsuited(o Observed) *plan.Problem {
 	return nil
 }
 
-// notAllowed: the remote cluster declares a range that it may not have.
+// notAllowed returns a problem if the remote cluster declares a range that spec.remote.allowedCIDRs does not allow.
 func notAllowed(o Observed, d Desired) *plan.Problem {
 	for _, theirs := range o.Remote.CIDRs() {
 		holds := func(allowed netip.Prefix) bool { return allowed.Bits() <= theirs.Bits() && allowed.Overlaps(theirs) }
@@ -75,12 +75,13 @@ func notAllowed(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// reflectorInside: a remote reflector has an address of pods or services, so a pod of this cluster could have the sessions. No pod
-// has one of a disabled IPPool without blocks, such as one over the nodes' network, to which packets keep their sender by it.
+// reflectorInside returns a problem if a remote reflector's address is in a range of pods or services, so that a pod of this
+// cluster could get the sessions. Disabled IPPools do not count unless nodes have blocks of them: users create these for
+// the nodes' network, so that packets to it are not masqueraded.
 func reflectorInside(o Observed, d Desired) *plan.Problem {
 	given := o
 	given.Pools = slices.DeleteFunc(slices.Clone(o.Pools), func(p IPPool) bool { return !p.ForPods && p.Peering == "" })
-	given.OtherServices = o.OtherClusterIPs // external IPs may be those of nodes
+	given.OtherServices = o.OtherClusterIPs // external IPs may be addresses of nodes
 	for _, a := range o.Remote.Reflectors {
 		with := inUse(netip.PrefixFrom(a, a.BitLen()), given, d)
 		for _, n := range o.Cluster.Nodes {
@@ -95,7 +96,7 @@ func reflectorInside(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// overlap: a range of the remote cluster cannot be told from what is here, or from what another ClusterPeering brings.
+// overlap returns a problem if a range of the remote cluster overlaps with one of this cluster or of another ClusterPeering.
 func overlap(o Observed, d Desired) *plan.Problem {
 	if o.Unread != "" {
 		return plan.Problemf("RangeUnreadable", "a range of this cluster cannot be read, so whether those of the remote cluster overlap with it is not known: %s: correct it", o.Unread)
@@ -112,7 +113,7 @@ func overlap(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// inUse says which range of pods or services here, or of another ClusterPeering, has a part of theirs.
+// inUse describes a range of pods or services of this cluster, or of another ClusterPeering, that overlaps with theirs; "" for none.
 func inUse(theirs netip.Prefix, o Observed, d Desired) string {
 	for _, p := range o.Pools {
 		if p.Peering != d.Name && p.CIDR.Overlaps(theirs) {
@@ -127,6 +128,7 @@ func inUse(theirs netip.Prefix, o Observed, d Desired) string {
 	return ""
 }
 
+// overlapsWith describes anything that overlaps with a range of the remote cluster, "" for nothing.
 func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 	if with := inUse(theirs, o, d); with != "" {
 		return with
@@ -135,7 +137,7 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 		return with
 	}
 	for _, n := range o.Cluster.Nodes {
-		for _, s := range n.Subnets { // one that has pods is not for nodes alone
+		for _, s := range n.Subnets { // a subnet in which pods have addresses too may contain the range
 			if s.Overlaps(theirs) && !slices.ContainsFunc(o.Pools, func(p IPPool) bool { return p.ForPods && p.CIDR.Overlaps(s) }) {
 				return fmt.Sprintf("the subnet of node %s (%s), where other nodes may get an address", n.Name, s)
 			}
@@ -149,7 +151,7 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 	return ""
 }
 
-// hostIn names a node or an apiserver of this cluster with an address in a range, "" for none.
+// hostIn describes a node or an apiserver of this cluster that has an address in a range, "" for none.
 func hostIn(of netip.Prefix, o Observed) string {
 	for _, n := range o.Cluster.Nodes {
 		for _, a := range slices.Concat(n.Addresses, n.MachineAddresses) {
@@ -164,7 +166,7 @@ func hostIn(of netip.Prefix, o Observed) string {
 	return ""
 }
 
-// nameTaken: an object of others has a name of ours.
+// nameTaken returns a problem if an object of others has the name of an object of this ClusterPeering.
 func nameTaken(o Observed, d Desired) *plan.Problem {
 	taken := func(kind, name string) *plan.Problem {
 		return plan.Problemf("NameTaken", "%s %s exists but was not made by rrpool for this ClusterPeering: rename or delete it", kind, name)
@@ -174,13 +176,13 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 			return taken(KindBGPFilter, f.Name)
 		}
 	}
-	want := peers(o, d, pairs(o))
+	want := wantedPeers(o, d, choosePairs(o))
 	for _, p := range o.Cluster.Peers {
-		if named(want, p.Name) && p.Peering != d.Name {
+		if hasName(want, p.Name) && p.Peering != d.Name {
 			return taken("BGPPeer", p.Name)
 		}
 	}
-	for _, w := range pools(o, d) {
+	for _, w := range wantedPools(o, d) {
 		for _, p := range o.Pools {
 			if p.Name == w.Name && p.Peering != d.Name {
 				return taken(KindIPPool, p.Name)
@@ -190,8 +192,8 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// otherPeers: a BGPPeer of others peers with a remote reflector, and a node has one session with an address; or with a router
-// to which Calico would pass on what the remote cluster announces, as it is in an IPPool here then.
+// otherPeers returns a problem if a BGPPeer of others is for a remote reflector, since a node has only one session with an
+// address, or for a router, without filters: the remote cluster's ranges are in IPPools here, so Calico would advertise them to it.
 func otherPeers(o Observed, d Desired) *plan.Problem {
 	for _, p := range o.Cluster.Peers {
 		router := simulate.PeerAddress(p.PeerIP)

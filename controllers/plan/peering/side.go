@@ -8,16 +8,17 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// What a cluster declares of itself is text of others, of a remote apiserver or of a spec. These are the only ways to make a Side
-// of it: what Calico or BIRD would refuse, or understand in another way, is an error. One bad neighbour in bird.cfg, and BIRD keeps
+// The values of a Side come as text from a remote apiserver or from a spec, and are parsed by these functions only. What Calico or
+// BIRD would refuse or interpret differently is an error: with one invalid neighbor in bird.cfg, BIRD keeps
 // its old configuration, or does not start.
 
-// unicast is where nodes and pods can be. Reserved ranges of IPv4 are taken off; of IPv6 there is nothing else.
+// unicast contains the addresses that nodes and pods can have, but for reserved ranges of IPv4.
 var (
 	unicast  = prefixesOf("0.0.0.0/0", "2000::/3", "fc00::/7")
 	reserved = prefixesOf("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
 )
 
+// prefixesOf parses constants.
 func prefixesOf(cidrs ...string) (out []netip.Prefix) {
 	for _, c := range cidrs {
 		out = append(out, netip.MustParsePrefix(c))
@@ -25,13 +26,13 @@ func prefixesOf(cidrs ...string) (out []netip.Prefix) {
 	return out
 }
 
-// The shortest prefixes that a range of pods or services can have: what is shorter holds most of the network.
+// The shortest prefix lengths of ranges of pods or services. A shorter one is taken for a mistake.
 const (
 	shortest4 = 8
 	shortest6 = 16
 )
 
-// ParseAddr reads the address of a route reflector.
+// ParseAddr parses the address of a route reflector.
 func ParseAddr(text string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" || addr.Is4In6() {
@@ -43,7 +44,7 @@ func ParseAddr(text string) (netip.Addr, error) {
 	return addr, nil
 }
 
-// ParseCIDR reads a range of any size.
+// ParseCIDR parses a range of any size.
 func ParseCIDR(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	switch {
@@ -57,7 +58,7 @@ func ParseCIDR(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// ParseRange reads a range of pods or services.
+// ParseRange parses a range of pods or services.
 func ParseRange(text string) (netip.Prefix, error) {
 	p, err := ParseCIDR(text)
 	switch {
@@ -72,7 +73,7 @@ func ParseRange(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// notUnicast is why no packet can go to a range, "" for nothing.
+// notUnicast returns why a range is not of unicast addresses, "" if it is.
 func notUnicast(p netip.Prefix) string {
 	if i := slices.IndexFunc(reserved, p.Overlaps); i >= 0 {
 		return fmt.Sprintf("%s is reserved", reserved[i])

@@ -142,9 +142,9 @@ func (w *world) manage(side, most int) (peering.Decision, string) {
 func (w *world) apply(c *cluster, action plan.Action) string {
 	switch a := action.(type) {
 	case plan.PutFilter:
-		put(&c.o.Filters, peering.Filter{Name: a.Name, Peering: a.Peering, Rules: &a.Filter}, func(f peering.Filter) string { return f.Name })
+		create(&c.o.Filters, peering.Filter{Name: a.Name, Peering: a.Peering, Rules: &a.Filter}, func(f peering.Filter) string { return f.Name })
 	case plan.PutIPPool:
-		put(&c.o.Pools, peering.IPPool{Name: a.Name, Peering: a.Peering, CIDR: a.CIDR}, func(p peering.IPPool) string { return p.Name })
+		create(&c.o.Pools, peering.IPPool{Name: a.Name, Peering: a.Peering, CIDR: a.CIDR}, func(p peering.IPPool) string { return p.Name })
 	case plan.AnnounceServices:
 		c.o.Services = a.CIDRs
 	case plan.RefreshStatus:
@@ -154,7 +154,7 @@ func (w *world) apply(c *cluster, action plan.Action) string {
 			return "e: a BGPPeer names a filter that is not there"
 		}
 		a.Peer.Written = w.now
-		put(&c.o.Cluster.Peers, a.Peer, func(p plan.Peer) string { return p.Name })
+		create(&c.o.Cluster.Peers, a.Peer, func(p plan.Peer) string { return p.Name })
 	case plan.DeletePeer:
 		c.o.Cluster.Peers = slices.DeleteFunc(c.o.Cluster.Peers, func(p plan.Peer) bool { return p.Name == a.Name })
 	case plan.DeletePeeringObject:
@@ -175,8 +175,8 @@ func (c *cluster) remove(a plan.DeletePeeringObject) string {
 	return ""
 }
 
-// put replaces what has the same name, or adds it.
-func put[T any](to *[]T, item T, name func(T) string) {
+// create replaces what has the same name, or adds it.
+func create[T any](to *[]T, item T, name func(T) string) {
 	*to = slices.DeleteFunc(slices.Clone(*to), func(x T) bool { return name(x) == name(item) })
 	*to = append(*to, item)
 }

@@ -1,5 +1,5 @@
-// Package selection chooses, among the nodes that are already there, those that become route reflectors. It is pure
-// and deterministic: the same nodes and rules give the same choice, in whatever order the nodes come.
+// Package selection chooses route reflectors among the existing nodes. It is pure and deterministic: the choice does not depend
+// on the order of the nodes.
 package selection
 
 import (
@@ -16,26 +16,26 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Rules say how many nodes are wanted, and which.
+// Rules say how many nodes to choose, and which.
 type Rules struct {
-	// PerZone nodes are wanted in each of Zones; "" is the zone of nodes without
-	// one. A zone that is named twice counts once.
+	// PerZone is the number of nodes to choose in each of Zones. "" is the zone of nodes without
+	// one. Duplicate zones count once.
 	PerZone int
 	Zones   []string
-	// Preferred nodes are chosen first, Excluded ones never; nil, or a selector
-	// that selects everything, for no such rule.
+	// Preferred nodes are chosen first, Excluded ones never. Nil, or a selector
+	// that selects everything, has no effect.
 	Preferred, Excluded labels.Selector
-	// Lost says of a node that it has been NotReady for too long; nil: any that is NotReady.
+	// Lost reports whether a node has been NotReady for too long. If it is nil, every NotReady node is lost.
 	Lost func(plan.Node) bool
 
-	// v4 and v6: some Ready node of the cluster has the address family, and reflectors must have it; see Of.
+	// v4 and v6: a Ready node of the cluster has an address of the family, so reflectors must have one; see Of.
 	v4, v6 bool
-	// shared are the BGP addresses that several nodes have.
+	// shared are the BGP addresses that several nodes have, see Of.
 	shared map[netip.Addr][]string
 }
 
-// Of gives the rules for a cluster of these nodes: a reflector that lacks an
-// address family could not serve the nodes that have it.
+// Of returns the rules for a cluster with these nodes. A reflector must have each address family
+// that nodes have, and a BGP address that no other node has.
 func (r Rules) Of(nodes []plan.Node) Rules {
 	r.v4, r.v6, r.shared = false, false, plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
 	for _, n := range nodes {
@@ -45,7 +45,7 @@ func (r Rules) Of(nodes []plan.Node) Rules {
 	return r
 }
 
-// lacks names an address family that the node should have, "" for none.
+// lacks returns an address family that the node must have and lacks, "" for none.
 func (r Rules) lacks(n plan.Node) string {
 	switch {
 	case r.v4 && !slices.ContainsFunc(n.Addresses, netip.Addr.Is4):
@@ -56,7 +56,7 @@ func (r Rules) lacks(n plan.Node) string {
 	return ""
 }
 
-// sharesWith names another node that has a BGP address of this one, "" for none.
+// sharesWith returns the name of another node with the same BGP address, "" for none.
 func (r Rules) sharesWith(n plan.Node) string {
 	for _, a := range n.Addresses {
 		for _, name := range r.shared[a] {
@@ -68,13 +68,13 @@ func (r Rules) sharesWith(n plan.Node) string {
 	return ""
 }
 
-// Total is how many nodes are wanted in all.
+// Total returns the number of nodes to choose in all zones.
 func (r Rules) Total() int { return max(r.PerZone, 0) * len(r.zoneNames()) }
 
-// zoneNames are the zones, sorted, each once.
+// zoneNames returns the zones sorted, without duplicates.
 func (r Rules) zoneNames() []string { return slices.Compact(slices.Sorted(slices.Values(r.Zones))) }
 
-// Unfit says why a node can neither be chosen nor kept, "" when it can. Being NotReady is no such reason: see Lost.
+// Unfit returns why a node can neither be chosen nor kept, "" if it can. For NotReady nodes see Lost.
 func (r Rules) Unfit(n plan.Node) string {
 	if reason := unusable(n); reason != "" {
 		return reason
@@ -100,7 +100,7 @@ func (r Rules) Unfit(n plan.Node) string {
 	return ""
 }
 
-// unusable says why a node cannot be relied on, whatever the rules are.
+// unusable returns why a node can be no route reflector under any rules, "" if it can.
 func unusable(n plan.Node) string {
 	switch {
 	case !n.SpeaksBGP():
@@ -117,13 +117,14 @@ func unusable(n plan.Node) string {
 	return ""
 }
 
-// ours: the node is in the pool, or in our service although it has lost the pool's label.
+// ours reports whether the node is in the pool, or is one of rrpool's reflectors although it has lost the pool's label.
 func ours(n plan.Node) bool { return n.Pooled || n.Marked }
 
-// Counts reports whether a node counts towards the size: it is in the pool or in our service, fit and not lost.
+// Counts reports whether a node counts as one of Total.
 func (r Rules) Counts(n plan.Node) bool { return ours(n) && !r.lost(n) && r.Unfit(n) == "" }
 
-// Eligible reports whether a node could join: it is no use without calico-node, and with few pods for want of it.
+// Eligible reports whether a node may join the pool. Without calico-node it may not: it could not be a reflector, and the rule
+// of the fewest pods would prefer it.
 func (r Rules) Eligible(n plan.Node) bool {
 	return !ours(n) && n.Ready && !n.CalicoNode.Failing() && r.Unfit(n) == ""
 }
@@ -135,8 +136,8 @@ func (r Rules) lost(n plan.Node) bool {
 	return r.Lost(n)
 }
 
-// keep orders the nodes that count: those in the role first, then those that
-// have been Ready for longest, so that one that flaps goes before one that does not.
+// keep compares nodes that count: current reflectors first, then those that
+// have been Ready for longest.
 func keep(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(a.Marked && a.HasRoleLabel, b.Marked && b.HasRoleLabel),
@@ -148,7 +149,7 @@ func keep(a, b plan.Node) int {
 	)
 }
 
-// compare orders nodes that could join.
+// compare compares nodes that may join the pool.
 func (r Rules) compare(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(r.prefers(a), r.prefers(b)),
@@ -157,11 +158,11 @@ func (r Rules) compare(a, b plan.Node) int {
 	)
 }
 
-// cheaper orders nodes by what their promotion as the first one would disturb.
+// cheaper compares nodes by how many pods their promotion as the first reflector would affect.
 func (r Rules) cheaper(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(r.prefers(a), r.prefers(b)),
-		cmp.Compare(ptr.Deref(a.Pods, math.MaxInt), ptr.Deref(b.Pods, math.MaxInt)), // not counted are many
+		cmp.Compare(ptr.Deref(a.Pods, math.MaxInt), ptr.Deref(b.Pods, math.MaxInt)), // nodes whose pods are not counted come last
 		plan.TrueFirst(a.ControlPlane, b.ControlPlane),
 		r.compare(a, b),
 	)

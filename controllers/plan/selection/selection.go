@@ -7,15 +7,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Choose gives the nodes that should be in the pool, sorted by name: at most
-// Total, fewer when there are not enough.
+// Choose returns the nodes that should be in the pool, sorted by name: Total nodes, or fewer if there are not enough.
 //
-// A zone with fewer than PerZone nodes lends the rest of its share to the others: first to where more than PerZone
-// are in the pool already, then to where the fewest are.
+// If a zone has fewer than PerZone nodes, other zones get the rest of its share: first those that have more than PerZone
+// nodes in the pool already, then those that have fewest.
 //
-// Nodes that count (see Rules.Counts) stay as long as there are no more than Total of them, but for one case: a
-// zone that had lent has a node of its own again and takes its share back. Then a zone with more than PerZone gives
-// a node up. Among several of a zone the last in the role, least steadily Ready goes.
+// Nodes that count (see Rules.Counts) stay while there are no more than Total of them, with one exception: if a
+// zone has nodes for its share again, zones with more than PerZone give nodes up. Of a zone, the node goes that is no
+// reflector, or has been Ready for the shortest time.
 func Choose(nodes []plan.Node, r Rules) []plan.Node {
 	r = r.Of(nodes)
 	var chosen []plan.Node
@@ -26,8 +25,8 @@ func Choose(nodes []plan.Node, r Rules) []plan.Node {
 	return chosen
 }
 
-// Next gives the one node that should join the pool next, false when none should: one in our service that lost the
-// pool's label; the cheapest, where nothing counts yet; else one of the zone with the fewest.
+// Next returns the node that should join the pool next, and whether there is one. While no node counts it is the cheapest;
+// later a reflector that has lost the pool's label, else a node of the zone with fewest.
 func Next(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	r = r.Of(nodes)
 	members, counted := map[string]int{}, false
@@ -50,9 +49,8 @@ func Next(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	}), true
 }
 
-// Cheapest gives the node whose promotion disturbs the fewest pods, as the first
-// reflector of a cluster should be: preferred ones first, then those with the
-// fewest pods, then control-plane nodes, then the oldest. It is false without nodes.
+// Cheapest returns the node to promote as the first reflector of a cluster: a preferred one, then that with the
+// fewest pods, then a control-plane node, then the oldest. It returns false without nodes.
 func Cheapest(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	if len(nodes) == 0 {
 		return plan.Node{}, false
@@ -60,16 +58,16 @@ func Cheapest(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	return slices.MinFunc(nodes, r.cheaper), true
 }
 
-// zone is what one zone has to offer.
+// zone holds the nodes of a zone in the order in which they are chosen. The first kept of them count already,
+// the first share of them are chosen.
 type zone struct {
-	// nodes in the order in which they are taken, the first kept of which count already.
 	nodes []plan.Node
 	kept  int
 	share int
 }
 
-// sortOut puts the nodes that count, and those that could join, into their
-// zones, best first. While none counts, the cheapest of all comes first.
+// sortOut returns the zones with the nodes that count, and then those that may join.
+// While none counts, the cheapest of all comes first.
 func (r Rules) sortOut(nodes []plan.Node) []*zone {
 	kept, fresh := map[string][]plan.Node{}, map[string][]plan.Node{}
 	var eligible []plan.Node
@@ -97,7 +95,7 @@ func (r Rules) sortOut(nodes []plan.Node) []*zone {
 	return out
 }
 
-// share gives each zone its number of nodes, and what a zone cannot take to others.
+// share sets how many nodes are chosen of each zone.
 func (r Rules) share(zones []*zone) []*zone {
 	left := r.Total()
 	for _, z := range zones {
@@ -114,7 +112,7 @@ func (r Rules) share(zones []*zone) []*zone {
 	return zones
 }
 
-// borrowsFirst orders zones that have room for one more.
+// borrowsFirst compares zones that have a node left to choose.
 func (r Rules) borrowsFirst(a, b *zone) int {
 	order := r.compare
 	if a.share < a.kept {

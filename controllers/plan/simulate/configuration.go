@@ -1,6 +1,6 @@
-// Package simulate is a model of a Calico cluster: what its nodes make of the
-// datastore, which sessions and routes come of it, and when. It is pure, and its clock
-// is moved by hand. The rules are those measured with the real parts (docs/architecture.md).
+// Package simulate is a model of a Calico cluster: what nodes configure from the datastore, which sessions and
+// routes result from that, and when. It is pure; its clock advances by calls only. Tests compare it with real confd and
+// BIRD (docs/architecture.md).
 package simulate
 
 import (
@@ -15,54 +15,53 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Configuration is what all nodes configure their BGP sessions from. All nodes have the
+// Configuration is what nodes derive their BGP sessions from. It takes all nodes to have the
 // same AS number and address families.
 type Configuration struct {
 	MeshOn       bool
 	meshPassword string
-	// peerings in the order in which the first that matches wins.
+	// peerings are sorted by precedence: the first that matches a session wins.
 	peerings []peering
-	// nodes that speak BGP, with the index of their kind: nothing tells nodes of one apart. names are theirs, sorted.
+	// nodes are the indices of the kinds of nodes that speak BGP. names are the names of these nodes, sorted.
 	nodes map[string]int
 	names []string
 	kinds []kind
 }
 
-// peering is a BGPPeer that connects nodes.
+// peering is a BGPPeer between nodes of the cluster.
 type peering struct {
 	plan.Peer
-	// global: the peer is one of all nodes. address is the one it names, if it does.
+	// global: the BGPPeer is for all nodes. address is that of its peerIP, if it has one.
 	global   bool
 	address  netip.Addr
 	password string
 }
 
-// Side is what a node configures about one peer. A session whose sides change restarts.
+// Side is what a node configures for one peer. A session restarts when one of its sides changes.
 type Side struct {
-	// Mesh: the session is one of the mesh. Global: it is one that all nodes have.
+	// Mesh: the session is one of the mesh. Global: it is of a BGPPeer for all nodes.
 	// Client: the peer is a client of this node.
 	Mesh, Global, Client bool
-	// Twice: the peer has two protocols that fight for one connection.
+	// Twice: the node has two BIRD protocols for this peer, which break each other's connection.
 	Twice               bool
 	ClusterID, Password string
 }
 
-// Fits reports whether two sides get a session.
+// Fits reports whether a session with these sides can be Established.
 func (s Side) Fits(o Side) bool { return s.Password == o.Password && !s.Twice && !o.Twice }
 
-// sides are both of a session. silent: mine passes on nothing by it; unheard: yours does not.
+// sides are both sides of a session. silent: mine passes on no routes; unheard: yours does not.
 type sides struct {
-	mine, yours     Side
-	silent, unheard bool
+	mine, yours             Side
+	mineSilent, yoursSilent bool
 }
 
-// NewConfiguration reads nodes, BGPConfiguration and BGPPeers. A BGPPeer whose selector
-// cannot be read, or whose address is that of no node, connects no nodes. Selectors see the
-// role label and the rack as a node's Slot and Rack say, whatever stands in its Labels.
+// NewConfiguration returns the configuration of nodes. A BGPPeer whose selector cannot be parsed, or whose address is
+// that of no node, connects no nodes. For selectors, role label and rack label have the values of a node's Slot and Rack.
 func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, peers []plan.Peer) *Configuration {
 	c := &Configuration{
 		MeshOn: bgp.MeshOn(), meshPassword: password(bgp.Mesh.Password),
-		peerings: connecting(nodes, peers), nodes: make(map[string]int, len(nodes)),
+		peerings: connectingPeers(nodes, peers), nodes: make(map[string]int, len(nodes)),
 	}
 	sorter := newSorter(roleLabel, c.peerings)
 	for i := range nodes {
@@ -76,10 +75,10 @@ func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, p
 	return c
 }
 
-// connecting are the BGPPeers that may connect nodes, the one that wins first: peers of
-// all nodes before those of some, those that name an address before those that select.
-// Calico leaves it open which of two alike wins, so here it is the first by name.
-func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
+// connectingPeers returns the BGPPeers that may connect nodes, sorted by precedence: those for
+// all nodes first, then those that name an address. Calico does not define which of
+// two equal ones wins: here it is the first by name.
+func connectingPeers(nodes []plan.Node, peers []plan.Peer) []peering {
 	var out []peering
 	here := sync.OnceValue(func() sets.Set[netip.Addr] { // most clusters have no BGPPeer that names an address
 		all := sets.Set[netip.Addr]{}
@@ -109,13 +108,13 @@ func connecting(nodes []plan.Node, peers []plan.Peer) []peering {
 
 func isGlobal(p plan.Peer) bool { return p.NodeSelector == "" && p.Node == "" }
 
-// Selects reports whether a BGPPeer is for any of these nodes, whatever it connects them to.
+// Selects reports whether a BGPPeer is for any of these nodes, whatever its peers are.
 func Selects(p plan.Peer, nodes []plan.Node, roleLabel string) bool {
 	s := newSorter(roleLabel, []peering{{Peer: p, global: isGlobal(p)}})
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return s.kinds[s.kindOf(&n)].from.has(0) })
 }
 
-// Sides counts the nodes on both sides of a BGPPeer: those that it is for, and those that it connects them to.
+// Sides counts the nodes that a BGPPeer is for, and the nodes that are its peers.
 func Sides(p plan.Peer, nodes []plan.Node, roleLabel string) (from, to int) {
 	s := newSorter(roleLabel, []peering{{Peer: p, global: isGlobal(p), address: PeerAddress(p.PeerIP)}})
 	for i := range nodes {
@@ -133,8 +132,8 @@ func Sides(p plan.Peer, nodes []plan.Node, roleLabel string) (from, to int) {
 	return from, to
 }
 
-// PeerAddress reads a BGPPeer's peerIP: an address, address:port or [address]:port. What is
-// none of these gives an invalid address, which no node has.
+// PeerAddress parses a BGPPeer's peerIP: an address, address:port or [address]:port. For anything else
+// it returns the zero Addr, which no node has.
 func PeerAddress(peerIP string) netip.Addr {
 	if a, err := netip.ParseAddrPort(peerIP); err == nil {
 		return a.Addr().Unmap()
@@ -150,9 +149,9 @@ func password(ref *plan.SecretRef) string {
 	return ref.Name + "/" + ref.Key
 }
 
-// Side gives what node configures about peer, and whether it has a session with it at
-// all. As Calico's confd does it, a BGPPeer that names the node wins over the reverse
-// side of one that names the peer, and a peer given by its address has no cluster ID.
+// Side returns what node configures for peer, and whether it configures a session at all. As in
+// Calico's confd, a BGPPeer that is for the node wins over the reverse
+// side of one that is for the peer, and a peer given by its address has no cluster ID.
 func (c *Configuration) Side(node, peer string) (Side, bool) {
 	n, known := c.nodes[node]
 	o, there := c.nodes[peer]
@@ -162,8 +161,8 @@ func (c *Configuration) Side(node, peer string) (Side, bool) {
 	return c.side(n, o)
 }
 
-// session gives the sides of a session between two nodes, if they get one; of one node, that
-// which it would have with another of its kind.
+// session returns the sides of the session of two nodes, and whether they have one. If both are the same node,
+// it is the session with another node of its kind.
 func (c *Configuration) session(node, peer string) (sides, bool) {
 	n, known := c.nodes[node]
 	o, there := c.nodes[peer]
@@ -173,7 +172,7 @@ func (c *Configuration) session(node, peer string) (sides, bool) {
 	return c.sides(n, o)
 }
 
-// side is what a node of one kind configures about a node of another.
+// side returns what a node of one kind configures for a node of another.
 func (c *Configuration) side(node, peer int) (Side, bool) {
 	n, o := &c.kinds[node], &c.kinds[peer]
 	mesh := c.MeshOn && n.clusterID == "" && o.clusterID == ""
@@ -195,7 +194,7 @@ func (c *Configuration) side(node, peer int) (Side, bool) {
 	return Side{}, false
 }
 
-// side is what a node makes of the BGPPeer, given both cluster IDs and whether the mesh connects the two as well.
+// side returns what a node configures by the BGPPeer, given both cluster IDs and whether the mesh connects the two as well.
 func (p *peering) side(clusterID, peerID string, mesh bool) Side {
 	s := Side{Twice: mesh && p.address.IsValid(), Password: p.password}
 	if s.Client = clusterID != "" && peerID != clusterID; s.Client {
@@ -204,7 +203,7 @@ func (p *peering) side(clusterID, peerID string, mesh bool) Side {
 	return s
 }
 
-// sides are those of a session between nodes of two kinds, if they get one.
+// sides returns the sides of a session of nodes of two kinds, and whether they have one.
 func (c *Configuration) sides(a, b int) (sides, bool) {
 	mine, here := c.side(a, b)
 	yours, there := c.side(b, a)
@@ -214,8 +213,8 @@ func (c *Configuration) sides(a, b int) (sides, bool) {
 	return sides{mine: mine, yours: yours}, true
 }
 
-// Peered reports whether BGPPeers give a node a session with a peer at that address of the
-// peer's: one that names an address does so only at that. Sessions of the mesh do not count.
+// Peered reports whether a BGPPeer gives a node a session with a peer's address at: one that
+// names an address does so only in that address family. Sessions of the mesh do not count.
 func (c *Configuration) Peered(node, peer string, at netip.Addr) bool {
 	s, ok := c.session(node, peer)
 	if !ok || node == peer || s.mine.Mesh && s.yours.Mesh {
@@ -243,8 +242,8 @@ func (c *Configuration) Connects(name string) bool {
 	return i >= 0 && slices.ContainsFunc(c.kinds, here) && slices.ContainsFunc(c.kinds, there)
 }
 
-// ByAddress names the first BGPPeer of others by which two nodes without a cluster ID have a session at an address. Beside the mesh both would have
-// two for one connection, and none stays up.
+// ByAddress returns the name of the first BGPPeer of others that connects two nodes without a cluster ID by an address. With
+// the mesh, both nodes have two BIRD protocols for one connection, and no session stays Established.
 func (c *Configuration) ByAddress() string {
 	for i, p := range c.peerings {
 		for a, n := range c.kinds {
@@ -258,12 +257,12 @@ func (c *Configuration) ByAddress() string {
 	return ""
 }
 
-// Change is what the nodes do when one configuration follows another, counted in sessions.
+// Change counts the sessions that change from one configuration to another.
 type Change struct{ Added, Removed, Restarted int }
 
-// Compare says what becomes of the sessions when after follows before, among the nodes that both have.
+// Compare counts the changes of sessions from before to after, among the nodes that both have.
 func Compare(before, after *Configuration) Change {
-	// Nodes of one kind before and of one after are looked at together.
+	// Nodes with the same kind before and the same kind after are counted together.
 	type kinds struct{ before, after int }
 	size, out := map[kinds]int{}, Change{}
 	for name, kind := range before.nodes {

@@ -6,36 +6,36 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Delays are how long things take where that differs from node to node. Functions that are nil stand for what is usual.
+// Delays are delays that differ between nodes. A nil function means the usual delay.
 type Delays struct {
-	// Lag is how long a node takes to take over a change. It is asked once for each change and node.
+	// Lag is how long a node takes to apply a change. It is called once for each change and node.
 	Lag func(node string) time.Duration
-	// Connect is how long a session takes that starts anew then: always the same for the same arguments.
+	// Connect is how long a session that restarts at began takes to be Established. It must depend on its arguments only.
 	Connect func(a, b string, began time.Time) time.Duration
-	// Longest is the most that any of both takes.
+	// Longest is the upper bound of both.
 	Longest time.Duration
 }
 
-// recovery is how long a BIRD that has just started passes on nothing while a neighbour of its is down.
+// recovery is how long BIRD passes on nothing after its start, if a neighbour is down.
 const recovery = 4 * time.Minute
 
-// faults are what goes wrong in a Model.
+// faults are the faults of a Model.
 type faults struct {
 	delays Delays
-	// single: nodes of one kind may differ.
-	single bool
-	// outages are of nodes whose BIRD is dead ("" beside them) and of pairs whose packets get lost, ended is when one was over.
-	outages    map[pair]outage
-	ended      map[pair]time.Time
-	mute       map[string]time.Time // until when
-	recovering map[string]time.Time // since when
+	// perNode: each node is computed by itself, because nodes of one kind may differ after a fault.
+	perNode bool
+	// outages are those of nodes (a pair with "") and of links between two nodes. ended is when the last one was over.
+	outages       map[pair]outage
+	ended         map[pair]time.Time
+	notReflecting map[string]time.Time // until when a node passes on nothing
+	recovering    map[string]time.Time // since when BIRD is in graceful restart recovery
 }
 
-// Outage says what the others have of a BIRD that is gone: for how long its sessions look Established, and its routes are kept.
+// Outage says how other nodes see a BIRD that has ended: how long its sessions look Established, and how long its routes are kept.
 type Outage struct{ Seen, Kept time.Duration }
 
-// How a BIRD may end, or the packets between two. One that is shut down withdraws its routes. Those of one that is killed are kept as
-// Calico's graceful restart says, and nobody notices before BIRD's hold time that a host is off, that BIRD hangs, or that packets get lost.
+// The kinds of outages of a BIRD or of a link. A BIRD that is shut down withdraws its routes. The routes of one that is killed are
+// kept by graceful restart. That a host is off, BIRD hangs or a link loses packets is noticed after BIRD's hold time.
 var (
 	ShutDown = Outage{}
 	Killed   = Outage{Kept: 2 * time.Minute}
@@ -54,64 +54,64 @@ func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
 func newFaults() faults {
 	return faults{
 		delays: Delays{Longest: Connect}, outages: map[pair]outage{},
-		ended: map[pair]time.Time{}, mute: map[string]time.Time{}, recovering: map[string]time.Time{},
+		ended: map[pair]time.Time{}, notReflecting: map[string]time.Time{}, recovering: map[string]time.Time{},
 	}
 }
 
-// Delay lets things take so long from now on.
+// Delay sets the delays of changes from now on.
 func (m *Model) Delay(d Delays) {
 	m.delays = d
-	m.disturbed()
+	m.invalidate()
 }
 
-// disturbed forgets what was computed. From then on each node is looked at by itself.
-func (m *Model) disturbed() {
-	m.latest, m.single = nil, true
+// invalidate drops cached results; nodes are then simulated one by one.
+func (m *Model) invalidate() {
+	m.cached, m.perNode = nil, true
 }
 
-// Stop ends calico-node on a node: its sessions and routes are gone at once, and it reports nothing.
+// Stop shuts calico-node down on a node: its sessions and routes end at once, and it reports nothing.
 func (m *Model) Stop(node string) { m.Fail(node, "", ShutDown) }
 
-// Start starts calico-node, on a new machine of that name or again.
-func (m *Model) Start(node string) { m.over(pairOf(node, "")) }
+// Start starts calico-node on a node.
+func (m *Model) Start(node string) { m.endOutage(pairOf(node, "")) }
 
-// Cut lets two nodes lose their session at once, and get no other, or get one again.
+// Cut ends the session of two nodes and prevents another one (lost), or permits it again.
 func (m *Model) Cut(a, b string, lost bool) {
 	if p := pairOf(a, b); lost {
 		m.Fail(a, b, ShutDown)
 	} else if _, out := m.outages[p]; out {
-		m.over(p)
+		m.endOutage(p)
 	}
 }
 
-// Fail ends BIRD on a node, or with b the packets between two. What was so before stays.
+// Fail begins an outage of BIRD on node a, or of the link between a and b if b is not "". It has no effect during another one.
 func (m *Model) Fail(a, b string, as Outage) {
 	if p := pairOf(a, b); m.outages[p].at.IsZero() {
 		m.outages[p] = outage{as, m.now}
-		m.disturbed()
+		m.invalidate()
 	}
 }
 
-func (m *Model) over(p pair) {
+func (m *Model) endOutage(p pair) {
 	delete(m.outages, p)
 	m.ended[p] = m.now
-	m.disturbed()
+	m.invalidate()
 }
 
-// StopReflecting lets a node pass on no routes of others until then, sessions or not.
+// StopReflecting makes a node pass on no routes of others until then. Its sessions stay.
 func (m *Model) StopReflecting(node string, until time.Time) {
-	m.mute[node] = until
-	m.disturbed()
+	m.notReflecting[node] = until
+	m.invalidate()
 }
 
-// Recover lets BIRD on a node begin its recovery: for four minutes it passes on nothing by
-// sessions that come up from now on.
+// Recover begins graceful restart recovery of BIRD on a node: for four minutes it passes on nothing by
+// sessions that are Established from now on.
 func (m *Model) Recover(node string) {
 	m.recovering[node] = m.now
-	m.disturbed()
+	m.invalidate()
 }
 
-// lost says for a session that is up since then whether routes by it, or it, are gone.
+// lost reports for a session that is Established since then whether an outage has ended its routes, and the session itself.
 func (m *Model) lost(a, b string, since time.Time) (routes, session bool) {
 	if len(m.outages) == 0 {
 		return false, false
@@ -125,8 +125,9 @@ func (m *Model) lost(a, b string, since time.Time) (routes, session bool) {
 	return routes, session
 }
 
-// back is how far back changes of sessions count: those that may be on their way up, also when an outage began of which routes are left.
-func (m *Model) back() time.Time {
+// oldestChange returns the time before which no change matters: sessions that changed earlier are Established, and were so when
+// the earliest outage began whose routes are still kept.
+func (m *Model) oldestChange() time.Time {
 	at := m.now
 	for _, o := range m.outages {
 		if o.at.Before(at) && m.now.Before(o.at.Add(o.Kept)) {
@@ -136,11 +137,11 @@ func (m *Model) back() time.Time {
 	return at.Add(-m.delays.Longest)
 }
 
-// running: BIRD runs on the node.
+// running reports whether BIRD runs on a node.
 func (m *Model) running(node string) bool { return m.outages[pairOf(node, "")].at.IsZero() }
 
-// mended is when they could again, zero when they always could.
-func (m *Model) mended(a, b string) (last time.Time) {
+// lastOutageEnd returns when the last outage of a, b or their link ended, zero if there was none.
+func (m *Model) lastOutageEnd(a, b string) (last time.Time) {
 	for _, p := range []pair{pairOf(a, ""), pairOf(b, ""), pairOf(a, b)} {
 		if at := m.ended[p]; at.After(last) {
 			last = at
@@ -156,25 +157,25 @@ func (m *Model) connect(a, b string, began time.Time) time.Duration {
 	return m.delays.Connect(a, b, began)
 }
 
-// silent: a node passes on nothing by a session that is up since then.
+// silent reports whether a node passes on nothing by a session that is Established since then.
 func (m *Model) silent(node string, since time.Time) bool {
 	began, recovers := m.recovering[node]
 	return recovers && m.now.Sub(began) < recovery && since.After(began)
 }
 
-// spoiled is what faults make of a session. A mute node has no clients, and so passes nothing on.
-func (m *Model) spoiled(a, b string, s session) sides {
-	s.mine.Client = s.mine.Client && !m.now.Before(m.mute[a])
-	s.yours.Client = s.yours.Client && !m.now.Before(m.mute[b])
-	s.silent, s.unheard = m.silent(a, s.since), m.silent(b, s.since)
+// withFaults returns the sides of a session as faults change them. For a node in notReflecting no peer is a client, so it passes nothing on.
+func (m *Model) withFaults(a, b string, s session) sides {
+	s.mine.Client = s.mine.Client && !m.now.Before(m.notReflecting[a])
+	s.yours.Client = s.yours.Client && !m.now.Before(m.notReflecting[b])
+	s.mineSilent, s.yoursSilent = m.silent(a, s.since), m.silent(b, s.since)
 	return s.sides
 }
 
-// next visits when nodes take over something, and faults end.
-func (m *Model) next(visit func(time.Time) bool) {
+// visitChanges calls visit with the times at which nodes apply a version, and at which faults end.
+func (m *Model) visitChanges(visit func(time.Time) bool) {
 	for i := len(m.versions) - 1; i >= 0 && m.versions[i].from.Add(m.delays.Longest).After(m.now); i-- {
 		visit(m.versions[i].from)
-		for _, at := range m.versions[i].taken {
+		for _, at := range m.versions[i].appliedAt {
 			visit(at)
 		}
 	}
@@ -182,7 +183,7 @@ func (m *Model) next(visit func(time.Time) bool) {
 		visit(o.at.Add(o.Seen))
 		visit(o.at.Add(o.Kept))
 	}
-	for _, until := range m.mute {
+	for _, until := range m.notReflecting {
 		visit(until)
 	}
 	for _, began := range m.recovering {
@@ -190,8 +191,8 @@ func (m *Model) next(visit func(time.Time) bool) {
 	}
 }
 
-// found takes the BIRD of a node that is not Ready for dead.
-func (m *Model) found(n plan.Node) {
+// setRunning begins an outage of a node that is not Ready, and ends that of a Ready one.
+func (m *Model) setRunning(n plan.Node) {
 	switch {
 	case !n.Ready:
 		m.outages[pairOf(n.Name, "")] = outage{at: m.now}

@@ -2,34 +2,34 @@ package simulate
 
 import "slices"
 
-// graph is the sessions between classes of nodes, and how routes spread along them. In a
-// class each node has the same sessions, so that one stands for all.
+// graph computes how routes propagate over the sessions between classes of nodes. All nodes of a
+// class have the same sessions.
 //
-// A node passes on what it learned on session s to session p (BIRD 1.6, proto/bgp/attrs.c) if p is not s, at least
-// one of the two is with a client, and, where p is, the cluster list lacks its own cluster ID, which it adds. A
-// node takes what is not its own and, on a session with a client, what lacks its own cluster ID. What a node
-// originates goes to every session. As Calico writes the configuration, two nodes with cluster IDs that are not
-// each other's client have the same ID. It follows that the reflectors on a route's way all have different IDs, so
-// no class comes twice, and that no route goes back where it came from: neither needs a check of its own here.
+// A node advertises the routes that it originates on every session. It advertises a route that it learned on session s
+// on another session p (BIRD 1.6, proto/bgp/attrs.c) if s or p is with a client. If p is with a client, the
+// route's cluster list must lack the node's own cluster ID, which the node adds. A node accepts a route that it did not
+// originate; on a session with a client, its cluster list must lack the node's own cluster ID. As Calico writes the
+// configuration, two nodes with cluster IDs that are not each other's client have the same ID. So all reflectors on a
+// route's path have different IDs: no class comes twice, and no route returns to its sender. Neither is checked here.
 type graph struct {
 	size []int
 	id   []int32 // of the cluster ID, -1 for none
 	// links of each class, by the other class.
 	links [][]link
-	// counted is how many steps all counting has taken.
+	// counted is how many steps all calls of count have taken.
 	counted int
 }
 
-// link is the sessions of each node of a class with each node of another, or with the others of its own.
+// link stands for the sessions of each node of a class with each node of class to, which may be its own class.
 type link struct {
 	to int
-	// client: the other is a client of this one. served: this one is a client of it.
-	client, served bool
-	// silent: these nodes pass on nothing to those.
+	// peerIsClient: nodes of to are clients of this class. served: this class is a client of them.
+	peerIsClient, selfIsClient bool
+	// mineSilent: this class advertises nothing to the other.
 	silent bool
 }
 
-// newGraph makes a graph of classes: session gives the sides of one between nodes of two, or of one.
+// newGraph returns a graph of classes. session returns the sides of a session of nodes of classes a and b.
 func newGraph(size []int, clusterID func(class int) string, session func(a, b int) (sides, bool)) *graph {
 	g := &graph{size: size, id: make([]int32, len(size)), links: make([][]link, len(size))}
 	ids := map[string]int32{"": -1}
@@ -44,16 +44,16 @@ func newGraph(size []int, clusterID func(class int) string, session func(a, b in
 			if !ok {
 				continue
 			}
-			g.links[a] = append(g.links[a], link{b, s.mine.Client, s.yours.Client, s.silent})
+			g.links[a] = append(g.links[a], link{b, s.mine.Client, s.yours.Client, s.mineSilent})
 			if a != b {
-				g.links[b] = append(g.links[b], link{a, s.yours.Client, s.mine.Client, s.unheard})
+				g.links[b] = append(g.links[b], link{a, s.yours.Client, s.mine.Client, s.yoursSilent})
 			}
 		}
 	}
 	return g
 }
 
-// resized is the graph with other numbers of nodes in its classes.
+// resized returns the graph with other numbers of nodes in its classes.
 func (g *graph) resized(size []int) *graph {
 	return &graph{size: size, id: g.id, links: g.links}
 }
@@ -74,7 +74,7 @@ func (g *graph) degree(a int) int {
 	return n
 }
 
-// others counts the nodes of class c, without those that come from classes a and b.
+// others counts the nodes of class c other than one node of class a and one of class b.
 func (g *graph) others(c, a, b int) int {
 	n := g.size[c]
 	if c == a {
@@ -86,25 +86,25 @@ func (g *graph) others(c, a, b int) int {
 	return n
 }
 
-// passes reports whether nodes of a class give what they hold to those at the other end
-// of l: client, where they have it from; list, the cluster list with their own ID in it.
+// passes reports whether a class advertises a route of origin over l. client: it has the route from a client; list: the
+// route's cluster list with the class' own ID added.
 func (g *graph) passes(origin, class int, client bool, list clusterList, l link) bool {
-	looped := l.served && list.has(g.id[l.to])
-	meet := g.others(class, origin, l.to) > 0 && g.others(l.to, origin, -1) > 0 // two that are not the origin
-	return (client || l.client) && !looped && !l.silent && meet
+	looped := l.selfIsClient && list.has(g.id[l.to])
+	meet := g.others(class, origin, l.to) > 0 && g.others(l.to, origin, -1) > 0 // a sender and a receiver other than the origin
+	return (client || l.peerIsClient) && !looped && !l.silent && meet
 }
 
-// reflects reports whether a class may pass on what carries a cluster list.
+// reflects reports whether a class accepts and passes on routes with a cluster list.
 func (g *graph) reflects(class int, list clusterList) bool {
 	return g.id[class] >= 0 && !list.has(g.id[class])
 }
 
-// clusterList is a cluster list as a set of cluster IDs, one bit each, up to the highest.
+// clusterList is the set of cluster IDs in a cluster list: bit i stands for the ID with index i.
 type clusterList string
 
 func (l clusterList) has(id int32) bool { return int(id/8) < len(l) && l[id/8]>>(id%8)&1 == 1 }
 
-// with is the list with id in it.
+// with returns the list with id added.
 func (l clusterList) with(id int32) clusterList {
 	out := make([]byte, max(len(l), int(id/8)+1))
 	copy(out, l)

@@ -14,11 +14,11 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// kind is a set of nodes that no BGPPeer and no cluster ID tells apart. Each node that a
-// BGPPeer names is one of its own.
+// kind is a set of nodes with the same cluster ID that the same BGPPeers select. A node that a
+// BGPPeer names is a kind of its own.
 type kind struct {
-	// from and to: the peerings that have these nodes on their one side, and on the other.
-	// automatic are those of from whose other side Calico adds by itself.
+	// from are the peerings that are for these nodes, to those whose peers they are.
+	// automatic are those of from whose reverse side Calico configures by itself.
 	from, to, automatic bitset
 	clusterID           string
 }
@@ -30,7 +30,7 @@ func (s bitset) add(i int) { s[i/64] |= 1 << (i % 64) }
 
 func (s bitset) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
 
-// first is the least number that both have, or -1.
+// first returns the least number in both sets, or -1.
 func (s bitset) first(o bitset) int {
 	for i := range s {
 		if both := s[i] & o[i]; both != 0 {
@@ -40,37 +40,37 @@ func (s bitset) first(o bitset) int {
 	return -1
 }
 
-// sorter sorts nodes into kinds. Selectors are asked once for all nodes with the same
-// values of the labels that they look at.
+// sorter sorts nodes into kinds. It evaluates the selectors once for all nodes that have the same
+// values of the labels in these selectors.
 type sorter struct {
 	roleLabel string
 	peerings  []peering
-	questions []question
-	// labels are those that the questions look at.
+	selectors []sideSelector
+	// labels are the keys in the selectors.
 	labels  []string
-	answers map[string]answer // by the values of the labels
-	// naming are the peerings that name a node, reaching those that name an address.
-	naming   map[string][]int
-	reaching map[netip.Addr][]int
+	matched map[string]matches // by the values of the labels
+	// byNode are the peerings by the node that they name, reaching by the address.
+	byNode    map[string][]int
+	byAddress map[netip.Addr][]int
 
 	kinds []kind
 	known map[string]int
 }
 
-// question is the selector of one side of a peering.
-type question struct {
+// sideSelector is a selector of a peering: its nodeSelector, or with to its peerSelector.
+type sideSelector struct {
 	*selector.Selector
 	peering int
 	to      bool
 }
 
-// answer is which peerings select a node, on which side.
-type answer struct{ from, to bitset }
+// matches lists the peerings whose selectors match a node.
+type matches struct{ from, to bitset }
 
 func newSorter(roleLabel string, peerings []peering) *sorter {
 	s := &sorter{
-		roleLabel: roleLabel, peerings: peerings, answers: map[string]answer{},
-		naming: map[string][]int{}, reaching: map[netip.Addr][]int{}, known: map[string]int{},
+		roleLabel: roleLabel, peerings: peerings, matched: map[string]matches{},
+		byNode: map[string][]int{}, byAddress: map[netip.Addr][]int{}, known: map[string]int{},
 	}
 	left := mostSelectors
 	for i, p := range peerings {
@@ -79,16 +79,16 @@ func newSorter(roleLabel string, peerings []peering) *sorter {
 		}
 		switch {
 		case p.global:
-			s.ask("all()", i, false)
+			s.addSelector("all()", i, false)
 		case p.NodeSelector != "":
-			s.ask(p.NodeSelector, i, false)
+			s.addSelector(p.NodeSelector, i, false)
 		default:
-			s.naming[p.Node] = append(s.naming[p.Node], i)
+			s.byNode[p.Node] = append(s.byNode[p.Node], i)
 		}
 		if p.address.IsValid() {
-			s.reaching[p.address] = append(s.reaching[p.address], i)
+			s.byAddress[p.address] = append(s.byAddress[p.address], i)
 		} else {
-			s.ask(p.PeerSelector, i, true)
+			s.addSelector(p.PeerSelector, i, true)
 		}
 	}
 	slices.Sort(s.labels)
@@ -96,15 +96,14 @@ func newSorter(roleLabel string, peerings []peering) *sorter {
 	return s
 }
 
-// Bounds of what is read of selectors, which in BGPPeers of others may be anything: the time and the stack that reading
-// takes grow faster than the text.
+// The bounds of selectors in BGPPeers of others: the time and the stack that parsing takes grow faster than the text.
 const (
 	LongestSelector = 4 << 10  // bytes of one
 	deepestSelector = 64       // nested parentheses
-	mostSelectors   = 64 << 10 // bytes of all those of others
+	mostSelectors   = 64 << 10 // bytes of all BGPPeers of others
 )
 
-// Unread names the BGPPeers of others whose selectors are beyond these bounds. It is not known which nodes they select; the model takes none.
+// Unread returns the names of BGPPeers of others whose selectors exceed these bounds. The model takes them to select no node.
 func Unread(peers []plan.Peer) (names []string) {
 	left := mostSelectors
 	for _, p := range peers {
@@ -115,7 +114,7 @@ func Unread(peers []plan.Peer) (names []string) {
 	return names
 }
 
-// readable reports whether selectors are within the bounds, left of which are for those of others.
+// readable reports whether a BGPPeer's selectors are within the bounds. left is what remains of mostSelectors.
 func readable(p plan.Peer, left *int) bool {
 	if !p.Owned {
 		*left -= len(p.NodeSelector) + len(p.PeerSelector)
@@ -138,13 +137,13 @@ func readable(p plan.Peer, left *int) bool {
 	return p.Owned || *left >= 0
 }
 
-// ask adds a selector. One that cannot be read matches no node.
-func (s *sorter) ask(text string, peering int, to bool) {
+// addSelector adds a selector. One that cannot be parsed matches no node.
+func (s *sorter) addSelector(text string, peering int, to bool) {
 	sel, err := selector.Parse(text)
 	if err != nil {
 		return
 	}
-	s.questions = append(s.questions, question{sel, peering, to})
+	s.selectors = append(s.selectors, sideSelector{sel, peering, to})
 	tokens, _ := tokenizer.Tokenize(text) // as Parse did
 	for _, t := range tokens {
 		if t.Kind == tokenizer.TokLabel || t.Kind == tokenizer.TokHas {
@@ -153,11 +152,11 @@ func (s *sorter) ask(text string, peering int, to bool) {
 	}
 }
 
-// kindOf gives the index of a node's kind.
+// kindOf returns the index of a node's kind.
 func (s *sorter) kindOf(n *plan.Node) int {
-	a, named, reached, key := s.answer(n), s.naming[n.Name], []int(nil), []byte(nil)
+	a, named, reached, key := s.match(n), s.byNode[n.Name], []int(nil), []byte(nil)
 	for _, address := range n.Addresses {
-		reached = append(reached, s.reaching[address]...)
+		reached = append(reached, s.byAddress[address]...)
 	}
 	for i := range a.from {
 		key = binary.LittleEndian.AppendUint64(key, a.from[i])
@@ -176,8 +175,8 @@ func (s *sorter) kindOf(n *plan.Node) int {
 	return i
 }
 
-func (s *sorter) newKind(a answer, clusterID string, named, reached []int) kind {
-	k := kind{from: slices.Clone(a.from), to: slices.Clone(a.to), automatic: s.none(), clusterID: clusterID}
+func (s *sorter) newKind(a matches, clusterID string, named, reached []int) kind {
+	k := kind{from: slices.Clone(a.from), to: slices.Clone(a.to), automatic: s.newBitset(), clusterID: clusterID}
 	for _, i := range named {
 		k.from.add(i)
 	}
@@ -192,10 +191,10 @@ func (s *sorter) newKind(a answer, clusterID string, named, reached []int) kind 
 	return k
 }
 
-func (s *sorter) none() bitset { return make(bitset, (len(s.peerings)+63)/64) }
+func (s *sorter) newBitset() bitset { return make(bitset, (len(s.peerings)+63)/64) }
 
-// answer is what all selectors say of a node.
-func (s *sorter) answer(n *plan.Node) answer {
+// match returns which selectors match a node.
+func (s *sorter) match(n *plan.Node) matches {
 	var values []byte
 	for _, key := range s.labels {
 		if value, ok := s.label(n, key); ok {
@@ -203,16 +202,16 @@ func (s *sorter) answer(n *plan.Node) answer {
 		}
 		values = append(values, ',')
 	}
-	if out, ok := s.answers[string(values)]; ok {
+	if out, ok := s.matched[string(values)]; ok {
 		return out
 	}
-	labels, out := parser.MapAsLabels{}, answer{s.none(), s.none()}
+	labels, out := parser.MapAsLabels{}, matches{s.newBitset(), s.newBitset()}
 	for _, key := range s.labels {
 		if value, ok := s.label(n, key); ok {
 			labels[key] = value
 		}
 	}
-	for _, q := range s.questions {
+	for _, q := range s.selectors {
 		switch {
 		case !q.EvaluateLabels(labels):
 		case q.to:
@@ -221,11 +220,11 @@ func (s *sorter) answer(n *plan.Node) answer {
 			out.from.add(q.peering)
 		}
 	}
-	s.answers[string(values)] = out
+	s.matched[string(values)] = out
 	return out
 }
 
-// label is the value that selectors see.
+// label returns the value of a label that selectors are evaluated with.
 func (s *sorter) label(n *plan.Node, key string) (string, bool) {
 	if key == s.roleLabel {
 		if n.HasRoleLabel && !n.Relabel && n.Slot == "" {
@@ -240,5 +239,5 @@ func (s *sorter) label(n *plan.Node, key string) (string, bool) {
 	return value, ok
 }
 
-// anySlot is the value of the role label where no other is written.
+// anySlot is the value of the role label of a reflector without a slot.
 const anySlot = "true"

@@ -11,56 +11,54 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// How long things take in the model: what is usual. Nodes take over a change after Lag, a session that starts anew
-// is up after Connect, a reporter that is asked answers after Answer.
+// The usual delays of the model. Nodes apply a change after Lag, a session that restarts is Established after Connect, and a
+// reporter answers a request after Answer.
 const (
 	Lag     = 2 * time.Second
 	Connect = 4 * time.Second
 	Answer  = 2 * time.Second
 )
 
-// Model is a cluster in which nothing fails, unless it is told to: see Stop, Cut, Mute and Recover. It is not safe for concurrent use.
+// Model is a simulated cluster. Faults occur in it only by calls such as Stop, Fail and Recover. It is not safe for concurrent use.
 type Model struct {
 	faults
 	scope plan.DatastoreOptions
 	now   time.Time
-	// given is the cluster as it was observed. Whatever is not simulated stays as it is there.
+	// given is the cluster as it was observed. What is not simulated is always as given.
 	given plan.Cluster
 	nodes []plan.Node // sorted by name
 	index map[string]int
 	bgp   plan.BGPConfig
 	peers map[string]plan.Peer
-	// because is why the datastore is changed at the moment.
-	because string
+	// cause is the cause of the changes that are made now, see SetCause.
+	cause string
 
 	versions []version
 	watches  map[string]watch
-	// unread: the last version is yet to be made.
-	unread bool
-	// latest is what was last computed, nil when something has changed since.
-	latest *moment
+	// pending: the Configuration of the last version is not computed yet.
+	pending bool
+	// cached is the result of snapshot, nil after a change.
+	cached *snapshot
 }
 
-// version is what the nodes have configured from a moment on. Where they do not all take
-// it over at once, taken is when each does.
+// version is the configuration of all nodes from a time on. appliedAt is when each node applies it, nil if all do at that time.
 type version struct {
-	from  time.Time
-	taken map[string]time.Time
+	from      time.Time
+	appliedAt map[string]time.Time
 	*Configuration
-	// because is why.
-	because string
-	// reports of nodes that were asked, while this version holds.
-	reports map[string][]reported
+	cause string
+	// reports caches the reported sessions by node, while this version is the current one.
+	reports map[string][]reportedSession
 }
 
-// watch is a reporter that is asked: for the first time, and for the last.
+// watch is a node whose status is requested: since when, and when a new report was last requested.
 type watch struct {
 	plan.StatusRequest
 	since, asked time.Time
 }
 
-// New makes a model of a cluster as it was observed. All its sessions count as long
-// Established, and all nodes that are not Ready as dead.
+// New returns a model of an observed cluster. Its sessions have been Established for long, and calico-node
+// does not run on nodes that are not Ready.
 func New(c plan.Cluster, scope plan.DatastoreOptions, now time.Time) *Model {
 	m := &Model{faults: newFaults(), scope: scope, now: now, watches: map[string]watch{}}
 	for node, st := range c.Statuses {
@@ -71,25 +69,25 @@ func New(c plan.Cluster, scope plan.DatastoreOptions, now time.Time) *Model {
 	return m
 }
 
-// Reset makes the cluster another one: all nodes have taken over already what is observed
-// there, and those that are not Ready are dead.
+// Reset replaces the cluster by an observed one whose nodes have already applied its datastore. calico-node does not run on
+// nodes that are not Ready.
 func (m *Model) Reset(c plan.Cluster) {
 	m.Replace(c, m.scope)
 	m.versions[len(m.versions)-1].from = m.now
 	for _, n := range m.nodes {
-		m.found(n)
+		m.setRunning(n)
 	}
-	m.read()
+	m.configurePending()
 }
 
-// Replace makes the cluster another one, which nodes take over as they do any other change.
+// Replace replaces the content of the datastore. Nodes apply it as they do any other change.
 func (m *Model) Replace(c plan.Cluster, scope plan.DatastoreOptions) {
 	m.scope, m.given, m.nodes, m.bgp, m.peers = scope, c, slices.Clone(c.Nodes), c.BGP, map[string]plan.Peer{}
 	for _, p := range c.Peers {
 		m.peers[p.Name] = p
 	}
 	m.sort()
-	m.changed()
+	m.addVersion()
 }
 
 // Now is the model's time.
@@ -97,7 +95,7 @@ func (m *Model) Now() time.Time { return m.now }
 
 // Advance lets time pass.
 func (m *Model) Advance(d time.Duration) {
-	m.read()
+	m.configurePending()
 	m.now = m.now.Add(d)
 }
 
@@ -109,45 +107,45 @@ func (m *Model) sort() {
 	}
 }
 
-// changed lets all nodes take over what the datastore says once this moment is over.
-func (m *Model) changed() {
-	m.latest, m.unread = nil, true
-	v := version{from: m.now.Add(Lag), because: m.because}
+// addVersion adds a version, or replaces the last one if that is from the same time.
+func (m *Model) addVersion() {
+	m.cached, m.pending = nil, true
+	v := version{from: m.now.Add(Lag), cause: m.cause}
 	if last := len(m.versions) - 1; last >= 0 && m.versions[last].from.Equal(v.from) {
 		m.versions[last] = v
 		return
 	}
 	m.versions = append(m.versions, v)
-	m.forget()
+	m.dropOld()
 }
 
-// read makes the last version of what the datastore says. It is not needed before time
-// passes, so thousands of changes at one moment cost as much as one.
-func (m *Model) read() {
-	if !m.unread {
+// configurePending computes the Configuration of the last version. It is called before time passes, so that many changes at one time
+// cost as much as one.
+func (m *Model) configurePending() {
+	if !m.pending {
 		return
 	}
-	m.unread = false
+	m.pending = false
 	v := &m.versions[len(m.versions)-1]
 	v.Configuration = NewConfiguration(m.scope.RoleLabel, m.nodes, m.bgp, m.sortedPeers())
-	v.reports = map[string][]reported{}
+	v.reports = map[string][]reportedSession{}
 	if m.delays.Lag != nil {
-		v.taken = make(map[string]time.Time, len(m.nodes))
+		v.appliedAt = make(map[string]time.Time, len(m.nodes))
 		for _, n := range m.nodes {
-			v.taken[n.Name] = v.from.Add(m.delays.Lag(n.Name) - Lag)
+			v.appliedAt[n.Name] = v.from.Add(m.delays.Lag(n.Name) - Lag)
 		}
 	}
 }
 
-// memory is how long the model remembers what was configured: nothing waits longer for sessions to be old.
-const memory = time.Hour
+// versionsKept is how long versions are kept: the ages of sessions matter up to less than that.
+const versionsKept = time.Hour
 
-// forget drops what is not asked for any more.
-func (m *Model) forget() {
-	for len(m.versions) > 2 && m.now.Sub(m.versions[1].from) > memory {
+// dropOld drops versions and cached reports that are not needed any more.
+func (m *Model) dropOld() {
+	for len(m.versions) > 2 && m.now.Sub(m.versions[1].from) > versionsKept {
 		m.versions = m.versions[1:]
 	}
-	for i := range m.versions[:m.current("")] {
+	for i := range m.versions[:m.versionOf("")] {
 		m.versions[i].reports = nil
 	}
 }
@@ -156,11 +154,11 @@ func (m *Model) sortedPeers() []plan.Peer {
 	return slices.SortedFunc(maps.Values(m.peers), func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// SetCause says why the datastore is changed from now on, for Cause.
-func (m *Model) SetCause(why string) { m.because = why }
+// SetCause sets the cause of the changes that follow, for Cause.
+func (m *Model) SetCause(why string) { m.cause = why }
 
-// Cause is why the nodes have configured what they have now.
-func (m *Model) Cause() string { return m.versions[m.current("")].because }
+// Cause returns the cause of the configuration that nodes have now.
+func (m *Model) Cause() string { return m.versions[m.versionOf("")].cause }
 
 // Join adds a node, unless there is one of that name.
 func (m *Model) Join(n plan.Node) {
@@ -168,24 +166,24 @@ func (m *Model) Join(n plan.Node) {
 		return
 	}
 	m.nodes = append(m.nodes, n)
-	m.found(n)
+	m.setRunning(n)
 	m.sort()
-	m.changed()
+	m.addVersion()
 }
 
-// Leave takes a node away.
+// Leave removes a node.
 func (m *Model) Leave(name string) {
 	m.nodes = slices.DeleteFunc(m.nodes, func(n plan.Node) bool { return n.Name == name })
 	delete(m.watches, name)
 	delete(m.outages, pairOf(name, ""))
 	m.sort()
-	m.changed()
+	m.addVersion()
 }
 
-// Nodes are all nodes as they are now, sorted by name.
+// Nodes returns all nodes, sorted by name.
 func (m *Model) Nodes() []plan.Node { return slices.Clone(m.nodes) }
 
-// Edit changes a node in what no session depends on.
+// Edit changes fields of a node that no session depends on.
 func (m *Model) Edit(name string, edit func(*plan.Node)) {
 	if i, ok := m.index[name]; ok {
 		n := m.nodes[i]
@@ -195,7 +193,7 @@ func (m *Model) Edit(name string, edit func(*plan.Node)) {
 	}
 }
 
-// Watch makes exactly these nodes report, and gives the names of those that are asked for the first time.
+// Watch sets which nodes report their status. It returns the nodes that did not before, and whether any request differs.
 func (m *Model) Watch(want []plan.StatusRequest) (asked []string, changed bool) {
 	next := make(map[string]watch, len(want))
 	for _, w := range want {
@@ -211,8 +209,7 @@ func (m *Model) Watch(want []plan.StatusRequest) (asked []string, changed bool) 
 	return asked, changed
 }
 
-// Apply makes a change and says whether there was anything to change. What concerns
-// the pool or pods is not its business.
+// Apply carries out an action on the datastore and reports whether it changed anything. Actions on the pool or on pods are errors.
 func (m *Model) Apply(action plan.Action) (bool, error) {
 	switch a := action.(type) {
 	case plan.CordonNode:
@@ -233,11 +230,11 @@ func (m *Model) Apply(action plan.Action) (bool, error) {
 	if err := m.configure(action); err != nil {
 		return false, err
 	}
-	m.changed()
+	m.addVersion()
 	return true, nil
 }
 
-// configure makes a change that nodes take over.
+// configure carries out an action that changes what nodes configure.
 func (m *Model) configure(action plan.Action) error {
 	switch a := action.(type) {
 	case plan.SetReflector:
@@ -282,7 +279,7 @@ func (m *Model) configure(action plan.Action) error {
 	return nil
 }
 
-// label sets a label, or takes it away.
+// label sets a label, or removes it if value is "".
 func label(n *plan.Node, key, value string) {
 	if value == "" {
 		delete(n.Labels, key)

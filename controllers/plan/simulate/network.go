@@ -5,42 +5,42 @@ import (
 	"slices"
 )
 
-// Network is what comes of a configuration once everything has settled: who has a session with whom, and who learns
-// whose routes, by how many paths. It works on classes of nodes that nothing tells apart, so its cost does not grow
-// with their number. It is not safe for concurrent use.
+// Network is the stable result of a configuration: which nodes have sessions, and by how many paths each node has the
+// routes of each other. It computes with classes of equal nodes, so its cost depends on the number of classes, not of
+// nodes. It is not safe for concurrent use.
 type Network struct {
 	classes []Class
-	// class of each node: an index.
+	// class is the index of each node's class.
 	class map[string]int
 	graph *graph
-	// counts, and who has a route, by the class of the origin, as far as they have been asked for.
+	// counts and reached cache the results of graph.count and graph.reached by the class of the origin.
 	counts  [][]Count
 	reached [][]bool
 }
 
-// Class is a set of nodes that nothing tells apart.
+// Class is a set of nodes with the same cluster ID and the same sessions.
 type Class struct {
 	// Nodes, sorted by name.
 	Nodes []string
-	// Reflects: they have a cluster ID.
+	// Reflects: the nodes have a cluster ID.
 	Reflects bool
 }
 
-// Count is a number of paths. Beyond what is worth counting it is a lower bound: there are More.
+// Count is a number of paths. With More it is a lower bound, because counting has stopped.
 type Count struct {
 	Paths uint64 `json:"count"`
 	More  bool   `json:"atLeast,omitempty"`
 }
 
-// Network gives the sessions and routes that come of c while exactly those nodes are up that up says.
+// Network returns the sessions and routes that result from c while the nodes that up accepts run, and no others.
 func (c *Configuration) Network(up func(node string) bool) *Network {
 	names := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return !up(name) })
 	kind := func(name string) int { return c.nodes[name] }
 	return newNetwork(names, kind, func(name string) string { return c.kinds[kind(name)].clusterID }, c.session)
 }
 
-// newNetwork makes a network of nodes that are up, sorted by name. Those with one key have
-// the same cluster ID, and the same sessions.
+// newNetwork returns the network of running nodes, sorted by name. Nodes with the same key must have
+// the same cluster ID and the same sessions.
 func newNetwork[K comparable](names []string, key func(name string) K, clusterID func(name string) string, session func(a, b string) (sides, bool)) *Network {
 	n := &Network{class: make(map[string]int, len(names))}
 	known := map[K]int{}
@@ -65,8 +65,8 @@ func newNetwork[K comparable](names []string, key func(name string) K, clusterID
 	return n
 }
 
-// NetworkOf is the network of nodes, sorted by name, of which each pair has a session that session says is up. Unlike
-// those of a Configuration, its nodes may have read the datastore at different times.
+// NetworkOf returns the network of nodes, sorted by name, in which the pairs have a session for which session returns up.
+// Unlike with Configuration.Network, nodes may have applied different states of the datastore.
 func NetworkOf(names []string, session func(a, b string) (mine, yours Side, up bool)) *Network {
 	name := func(name string) string { return name }
 	clusterID := func(name string) string {
@@ -91,10 +91,10 @@ func sizes(classes []Class) []int {
 	return out
 }
 
-// Classes of the nodes that are up, sorted by their first node.
+// Classes returns the classes of running nodes, sorted by their first node.
 func (n *Network) Classes() []Class { return n.classes }
 
-// ClassOf gives the class of a node that is up, or -1.
+// ClassOf returns the index of a running node's class, or -1.
 func (n *Network) ClassOf(node string) int {
 	if i, up := n.class[node]; up {
 		return i
@@ -102,7 +102,7 @@ func (n *Network) ClassOf(node string) int {
 	return -1
 }
 
-// pair gives the classes of two different nodes that are up.
+// pair returns the classes of two nodes. ok: they are different nodes, and both run.
 func (n *Network) pair(a, b string) (x, y int, ok bool) {
 	x, y = n.ClassOf(a), n.ClassOf(b)
 	return x, y, a != b && x >= 0 && y >= 0
@@ -114,7 +114,7 @@ func (n *Network) Connected(a, b string) bool {
 	return ok && n.graph.linked(x, y)
 }
 
-// Linked reports whether different nodes of two classes have sessions.
+// Linked reports whether nodes of class a have sessions with nodes of class b.
 func (n *Network) Linked(a, b int) bool { return a >= 0 && b >= 0 && n.graph.linked(a, b) }
 
 // Sessions counts the sessions of a node.
@@ -126,7 +126,7 @@ func (n *Network) Sessions(node string) int {
 	return n.graph.degree(class)
 }
 
-// Paths counts the paths that node to has to the prefixes of node from; none, that it cannot reach it.
+// Paths counts the paths that node to has to a prefix of node from. Zero: to has no route.
 func (n *Network) Paths(from, to string) Count {
 	x, y, ok := n.pair(from, to)
 	if !ok {
@@ -142,8 +142,7 @@ func (n *Network) count(origin int) []Count {
 	return n.counts[origin]
 }
 
-// Senders are the neighbours that node to has paths to from's prefixes from, sorted: from
-// itself, reflectors, or both.
+// Senders returns the neighbours that send the routes of node from to node to, sorted: from itself, reflectors, or both.
 func (n *Network) Senders(from, to string) []string {
 	x, y, ok := n.pair(from, to)
 	if !ok {
@@ -165,10 +164,10 @@ func (n *Network) Senders(from, to string) []string {
 	return out
 }
 
-// RIB counts the paths that a node holds to all prefixes of others, one prefix a node.
+// RIB counts the paths in a node's routing table to the prefixes of all other nodes, if each announces one.
 func (n *Network) RIB(node string) Count {
 	class := n.ClassOf(node)
-	_, all := n.held(class, func(origin int) int {
+	_, all := n.heldPaths(class, func(origin int) int {
 		if origin == class {
 			return len(n.classes[origin].Nodes) - 1
 		}
@@ -177,10 +176,10 @@ func (n *Network) RIB(node string) Count {
 	return all
 }
 
-// HeldPaths counts the paths that a node holds to a prefix of another node, the most that there
-// are, and those to all prefixes. Each node that announces has one prefix.
+// HeldPaths counts the paths in a node's routing table: the most to one prefix, and those to all prefixes, if each
+// other node that announces accepts has one prefix.
 func (n *Network) HeldPaths(node string, announces func(node string) bool) (most, all Count) {
-	return n.held(n.ClassOf(node), func(origin int) (others int) {
+	return n.heldPaths(n.ClassOf(node), func(origin int) (others int) {
 		for _, name := range n.classes[origin].Nodes {
 			if name != node && announces(name) {
 				others++
@@ -190,8 +189,8 @@ func (n *Network) HeldPaths(node string, announces func(node string) bool) (most
 	})
 }
 
-// held is Held for a node of a class, or -1 for none, where so many others of each class announce.
-func (n *Network) held(class int, others func(origin int) int) (most, all Count) {
+// heldPaths is HeldPaths for a node of a class, given the number of other nodes of each class that announce. If class is -1 there are none.
+func (n *Network) heldPaths(class int, others func(origin int) int) (most, all Count) {
 	if class < 0 {
 		return Count{}, Count{}
 	}
@@ -207,8 +206,8 @@ func (n *Network) held(class int, others func(origin int) int) (most, all Count)
 // Pair is a node without a route to the blocks of another.
 type Pair struct{ From, To string }
 
-// Unreached gives pairs of nodes, among those that want accepts, without a path from
-// the first to the other's prefixes; of a class two nodes stand for all. Sorted.
+// Unreached returns the pairs of nodes accepted by want of which the first has no path to the second's prefixes, sorted.
+// It looks at no more than two nodes of each class.
 func (n *Network) Unreached(want func(node string) bool) []Pair {
 	nodes := n.samples(want)
 	var out []Pair
@@ -233,7 +232,7 @@ func (n *Network) Unreached(want func(node string) bool) []Pair {
 	return out
 }
 
-// samples are up to two nodes of each class that want accepts.
+// samples returns up to two nodes of each class that want accepts.
 func (n *Network) samples(want func(node string) bool) [][]string {
 	out := make([][]string, len(n.classes))
 	for i, c := range n.classes {
@@ -246,51 +245,50 @@ func (n *Network) samples(want func(node string) bool) [][]string {
 	return out
 }
 
-// Depth is the smallest number of reflectors whose loss cuts some of the nodes that want
-// accepts off from each other, but at most most: 0 if some are cut off already.
-// Only nodes with a cluster ID that want does not accept are lost.
+// Depth returns the smallest number of reflectors, up to most, without which two of the nodes that want accepts have no
+// route to each other: 0 if two have none now. Only nodes with a cluster ID that want does not accept may fail.
 func (n *Network) Depth(most int, want func(node string) bool) int {
-	d := depth{graph: n.graph.resized(sizes(n.classes)), wanted: make([]int, len(n.classes))}
+	d := depth{graph: n.graph.resized(sizes(n.classes)), mayNotFail: make([]int, len(n.classes))}
 	for i, c := range n.classes {
 		for _, name := range c.Nodes {
 			if want(name) {
-				d.wanted[i]++
+				d.mayNotFail[i]++
 			}
 		}
 	}
-	for origin, x := range d.wanted {
-		for to, y := range d.wanted {
+	for origin, x := range d.mayNotFail {
+		for to, y := range d.mayNotFail {
 			if x == 0 || y == 0 || origin == to && x < 2 {
 				continue
 			}
-			most = d.cut(origin, to, most)
+			most = d.cutSize(origin, to, most)
 		}
 	}
 	return most
 }
 
-// depth looks for reflectors to lose. Losing some of a class does nothing while others
-// of it pass routes on, so it loses all that it may, or none.
+// depth computes Network.Depth. While one node of a class passes routes on, the failure of the others has no effect. So
+// either none of a class fail, or all that may.
 type depth struct {
-	graph  *graph
-	wanted []int // how many of each class must stay
+	graph      *graph
+	mayNotFail []int // by class, how many nodes may not fail
 }
 
-// cut is how many reflectors must be lost until to has no route to origin, at most most:
-// on each way that there is, all of some class of which none must stay.
-func (d *depth) cut(origin, to, most int) int {
-	way, ok := d.graph.way(origin, to)
+// cutSize returns how many reflectors must fail, at most most, until class to has no route to origin:
+// on each path, all of one class that may fail as a whole.
+func (d *depth) cutSize(origin, to, most int) int {
+	way, ok := d.graph.shortestPath(origin, to)
 	if !ok {
 		return 0
 	}
 	for _, class := range way {
-		cost := d.graph.size[class] - d.wanted[class]
-		staying := d.graph.resized(d.wanted).others(class, origin, to)
+		cost := d.graph.size[class] - d.mayNotFail[class]
+		staying := d.graph.resized(d.mayNotFail).others(class, origin, to)
 		if staying > 0 || cost >= most {
 			continue
 		}
 		d.graph.size[class] -= cost
-		most = min(most, cost+d.cut(origin, to, most-cost))
+		most = min(most, cost+d.cutSize(origin, to, most-cost))
 		d.graph.size[class] += cost
 	}
 	return most

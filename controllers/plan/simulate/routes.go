@@ -6,36 +6,35 @@ import (
 	"slices"
 )
 
-// held is a route that nodes of a class have and may pass on.
-type held struct {
+// heldRoute is a route that nodes of a class have and may pass on.
+type heldRoute struct {
 	class int
 	list  clusterList
-	// client: they have it from a client.
+	// peerIsClient: the nodes have the route from a client.
 	client bool
-	// before is where they have it from: an index, or -1 for the origin.
+	// before is the index of the route that was passed on to become this one, -1 if it came from the origin.
 	before int
 }
 
-// followed is how many different routes of one origin are followed at most, which no
-// network that is meant to work comes near.
-const followed = 1 << 16
+// mostFollowed is the most routes of one origin that are followed. Working networks have far fewer.
+const mostFollowed = 1 << 16
 
-// spreading is how the routes to a node of class origin spread. Of routes that the same
-// class holds only those are followed that may get further than the others.
-type spreading struct {
+// propagation computes which classes learn the route of a node of class origin. Of the routes that one class
+// holds, it follows only those that others might refuse least: see learn.
+type propagation struct {
 	*graph
 	origin int
-	// visit is called for each class that learns them: from the origin (-1), or from
-	// the holder of the route of that index. It says whether to go on.
+	// visit is called when class to learns the route from class sender. from is the index of the sender's
+	// route, -1 for the origin. It returns whether to go on.
 	visit func(from, sender, to int) bool
-	// all that is held, in the order in which it is passed on, and where, by class.
-	all     []held
+	// all are the held routes in the order in which they are passed on, byClass their indices.
+	all     []heldRoute
 	byClass [][]int
 }
 
-// spread follows the routes to a node of class origin, and gives all that is held.
-func (g *graph) spread(origin int, visit func(from, sender, to int) bool) []held {
-	s := &spreading{graph: g, origin: origin, visit: visit, byClass: make([][]int, len(g.size))}
+// propagate follows the route of a node of class origin, and returns all held routes.
+func (g *graph) propagate(origin int, visit func(from, sender, to int) bool) []heldRoute {
+	s := &propagation{graph: g, origin: origin, visit: visit, byClass: make([][]int, len(g.size))}
 	more := s.originate()
 	for next := 0; more && next < len(s.all); {
 		more = s.reflect(next)
@@ -44,8 +43,8 @@ func (g *graph) spread(origin int, visit func(from, sender, to int) bool) []held
 	return s.all
 }
 
-// originate gives the node's own routes to its neighbours.
-func (s *spreading) originate() bool {
+// originate advertises the origin's route to its neighbours.
+func (s *propagation) originate() bool {
 	for _, l := range s.links[s.origin] {
 		if l.silent || s.others(l.to, s.origin, -1) < 1 {
 			continue
@@ -53,13 +52,13 @@ func (s *spreading) originate() bool {
 		if !s.visit(-1, s.origin, l.to) {
 			return false
 		}
-		s.learn(held{l.to, "", l.served, -1})
+		s.learn(heldRoute{l.to, "", l.selfIsClient, -1})
 	}
 	return true
 }
 
-// reflect passes on what is held.
-func (s *spreading) reflect(i int) bool {
+// reflect passes on the i-th held route.
+func (s *propagation) reflect(i int) bool {
 	h := s.all[i]
 	list := h.list.with(s.id[h.class])
 	for _, l := range s.links[h.class] {
@@ -69,14 +68,14 @@ func (s *spreading) reflect(i int) bool {
 		if !s.visit(i, h.class, l.to) {
 			return false
 		}
-		s.learn(held{l.to, list, l.served, i})
+		s.learn(heldRoute{l.to, list, l.selfIsClient, i})
 	}
 	return true
 }
 
-// learn keeps what may be passed on, and further than what is held already.
-func (s *spreading) learn(h held) {
-	if !s.reflects(h.class, h.list) || len(s.all) >= followed {
+// learn keeps a route that its class may pass on, unless it holds one that goes wherever this one does.
+func (s *propagation) learn(h heldRoute) {
+	if !s.reflects(h.class, h.list) || len(s.all) >= mostFollowed {
 		return
 	}
 	for _, i := range s.byClass[h.class] {
@@ -88,17 +87,16 @@ func (s *spreading) learn(h held) {
 	s.all = append(s.all, h)
 }
 
-// reached says which classes have a route to a node of class origin.
+// reached returns for each class whether it has a route to a node of class origin.
 func (g *graph) reached(origin int) []bool {
 	out := make([]bool, len(g.size))
-	g.spread(origin, func(_, _, to int) bool { out[to] = true; return true })
+	g.propagate(origin, func(_, _, to int) bool { out[to] = true; return true })
 	return out
 }
 
-// senders are those that give a node of class to its routes to one of class origin: that one
-// itself, and which classes of reflectors.
+// senders returns the classes of reflectors that advertise origin's routes to class to, and whether origin itself does.
 func (g *graph) senders(origin, to int) (itself bool, classes []int) {
-	g.spread(origin, func(from, sender, learns int) bool {
+	g.propagate(origin, func(from, sender, learns int) bool {
 		switch {
 		case learns != to:
 		case from < 0:
@@ -111,11 +109,10 @@ func (g *graph) senders(origin, to int) (itself bool, classes []int) {
 	return itself, classes
 }
 
-// way gives the classes of reflectors on a shortest way from a node of class origin to
-// one of class to, and whether there is a way.
-func (g *graph) way(origin, to int) (classes []int, ok bool) {
+// shortestPath returns the classes of reflectors on a shortest path of routes from class origin to class to, and whether there is a path.
+func (g *graph) shortestPath(origin, to int) (classes []int, ok bool) {
 	last := -1
-	all := g.spread(origin, func(from, _, learns int) bool {
+	all := g.propagate(origin, func(from, _, learns int) bool {
 		if ok = learns == to; ok {
 			last = from
 		}
@@ -127,36 +124,36 @@ func (g *graph) way(origin, to int) (classes []int, ok bool) {
 	return classes, ok
 }
 
-// How many steps, from one node to another, are counted for one origin, and for all origins of a network. When
-// these are used up, few is what each further origin gets. A network that is meant to work takes far fewer; with 11
-// reflectors that all have their own cluster ID it is about 150,000 for one origin.
+// The bounds of counting, in advertisements from one class to another: enough for one origin, enoughAll for all origins of
+// a network, and few for each further origin after that. Working networks take far fewer; 11 reflectors in full mesh, each with a
+// cluster ID of its own, take about 150,000 for one origin.
 const (
-	enough    = 1 << 20
-	enoughAll = 1 << 23
-	few       = 1 << 13
+	stepsPerOrigin = 1 << 20
+	stepsInAll     = 1 << 23
+	fewestSteps    = 1 << 13
 )
 
-// routes are how many a node of each class holds, from clients and from others.
-type routes [][2]Count
+// heldCounts are the numbers of paths that a node holds, by class: from clients and from others.
+type heldCounts [][2]Count
 
-// counting is the counting of the routes to one node.
+// counting counts the paths to a node of class origin.
 type counting struct {
 	*graph
 	origin int
-	// held is how many routes each node of each class has, by class.
+	// heldRoute is the number of paths of a node, by class.
 	held []Count
-	// next are the routes yet to be passed on, by their cluster lists, which are of one
-	// length; order is that in which these came.
-	next        map[clusterList]routes
+	// next are the paths that are still to be passed on, by cluster list. All these lists have
+	// one length. order is the order in which they came.
+	next        map[clusterList]heldCounts
 	order       []clusterList
 	steps, most int
 }
 
-// count gives how many routes to a node of class origin each node of each class has: one
-// for each way on which no node refuses it.
+// count returns the number of paths to a node of class origin that a node of each class has: one
+// for each chain of sessions on which no node refuses the route.
 func (g *graph) count(origin int) []Count {
-	c := &counting{graph: g, origin: origin, held: make([]Count, len(g.size)), next: map[clusterList]routes{}}
-	c.most = max(few, min(enough, enoughAll-g.counted))
+	c := &counting{graph: g, origin: origin, held: make([]Count, len(g.size)), next: map[clusterList]heldCounts{}}
+	c.most = max(fewestSteps, min(stepsPerOrigin, stepsInAll-g.counted))
 	for _, l := range g.links[origin] {
 		if !l.silent && g.others(l.to, origin, -1) > 0 {
 			c.pass(l, "", Count{Paths: 1})
@@ -164,7 +161,7 @@ func (g *graph) count(origin int) []Count {
 	}
 	for len(c.order) > 0 && c.steps < c.most {
 		now, order := c.next, c.order
-		c.next, c.order = map[clusterList]routes{}, nil
+		c.next, c.order = map[clusterList]heldCounts{}, nil
 		for _, list := range order {
 			c.reflect(list, now[list])
 		}
@@ -176,8 +173,8 @@ func (g *graph) count(origin int) []Count {
 	return c.held
 }
 
-// reflect passes on what carries a cluster list.
-func (c *counting) reflect(before clusterList, held routes) {
+// reflect passes on the paths with the cluster list before.
+func (c *counting) reflect(before clusterList, held heldCounts) {
 	for class, n := range held {
 		fromClients, fromOthers := n[0], n[1]
 		if fromClients.Paths == 0 && fromOthers.Paths == 0 || c.steps >= c.most {
@@ -187,7 +184,7 @@ func (c *counting) reflect(before clusterList, held routes) {
 		list := before.with(c.id[class])
 		for _, l := range c.links[class] {
 			n := fromClients
-			if l.client {
+			if l.peerIsClient {
 				n = n.plus(fromOthers)
 			}
 			if n.Paths > 0 && c.passes(c.origin, class, true, list, l) {
@@ -197,7 +194,7 @@ func (c *counting) reflect(before clusterList, held routes) {
 	}
 }
 
-// pass counts what comes along l with that list.
+// pass adds n paths with a cluster list that are advertised over l.
 func (c *counting) pass(l link, list clusterList, n Count) {
 	c.held[l.to] = c.held[l.to].plus(n)
 	if !c.reflects(l.to, list) {
@@ -205,11 +202,11 @@ func (c *counting) pass(l link, list clusterList, n Count) {
 	}
 	next, known := c.next[list]
 	if !known {
-		next = make(routes, len(c.size))
+		next = make(heldCounts, len(c.size))
 		c.next[list], c.order = next, append(c.order, list)
 	}
 	from := 1
-	if l.served {
+	if l.selfIsClient {
 		from = 0
 	}
 	next[l.to][from] = next[l.to][from].plus(n)
@@ -223,7 +220,7 @@ func (c Count) plus(o Count) Count {
 	return Count{sum, c.More || o.More}
 }
 
-// Max is the larger number.
+// Max returns the larger count.
 func (c Count) Max(o Count) Count {
 	if o.Paths > c.Paths || o.Paths == c.Paths && o.More {
 		return o

@@ -9,51 +9,54 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// session is one between two nodes at a moment.
+// session is a session of two nodes at a time.
 type session struct {
 	sides
-	// since is when it came up, or will.
+	// since is when the session was or will be Established.
 	since time.Time
-	// dropped: an outage has taken the routes by it; gone: it does not look Established either.
+	// dropped: an outage has ended its routes; gone: nodes do not report it as Established any more.
 	dropped, gone bool
 }
 
-// current is the index of the version that a node has taken over, or with "" all that take it over at once.
-func (m *Model) current(node string) int { return m.had(node, len(m.versions), m.now.Add(1)) }
+// versionOf returns the index of the version that a node has applied, for "" that of nodes without a delay of their own.
+func (m *Model) versionOf(node string) int {
+	return m.versionBefore(node, len(m.versions), m.now.Add(1))
+}
 
-// had is the same of an earlier time, for a node that had the i-th version next.
-func (m *Model) had(node string, i int, before time.Time) int {
-	for i--; i > 0 && !m.versions[i].takenBy(node).Before(before); {
+// versionBefore returns the last version earlier than the i-th that a node had applied before a time.
+func (m *Model) versionBefore(node string, i int, before time.Time) int {
+	for i--; i > 0 && !m.versions[i].appliedBy(node).Before(before); {
 		i--
 	}
 	return i
 }
 
-func (v *version) takenBy(node string) time.Time {
-	if at, known := v.taken[node]; known {
+// appliedBy returns when a node applies the version.
+func (v *version) appliedBy(node string) time.Time {
+	if at, known := v.appliedAt[node]; known {
 		return at
 	}
 	return v.from
 }
 
-// session gives the session of a with b, and whether both have one configured. A change that
-// was before back is not looked for.
+// session returns the session of a with b, and whether both have it configured. It looks for the last change of
+// the session no further back than back.
 func (m *Model) session(a, b string, back time.Time) (session, bool) {
-	i, j := m.current(a), m.current(b)
+	i, j := m.versionOf(a), m.versionOf(b)
 	is, ok := m.sides(a, b, i, j)
 	if !ok {
 		return session{}, false
 	}
-	began := m.mended(a, b)
+	began := m.lastOutageEnd(a, b)
 	for i > 0 || j > 0 {
-		at := m.versions[i].takenBy(a)
-		if other := m.versions[j].takenBy(b); other.After(at) {
+		at := m.versions[i].appliedBy(a)
+		if other := m.versions[j].appliedBy(b); other.After(at) {
 			at = other
 		}
 		if !at.After(began) || at.Before(back) {
 			break
 		}
-		i, j = m.had(a, i+1, at), m.had(b, j+1, at)
+		i, j = m.versionBefore(a, i+1, at), m.versionBefore(b, j+1, at)
 		if was, ok := m.sides(a, b, i, j); !ok || was != is {
 			began = at
 			break
@@ -67,32 +70,32 @@ func (m *Model) session(a, b string, back time.Time) (session, bool) {
 	return out, true
 }
 
-// sides are those of a session between nodes of which one has the i-th version, and the other the j-th.
+// sides returns the sides of the session of a, which has the i-th version, and b, which has the j-th.
 func (m *Model) sides(a, b string, i, j int) (sides, bool) {
 	mine, here := m.versions[i].Side(a, b)
 	yours, there := m.versions[j].Side(b, a)
 	return sides{mine: mine, yours: yours}, here && there && mine.Fits(yours)
 }
 
-// up: the node is there, and its BIRD runs, or others keep its routes. One that has just come counts once it has
-// configured something, unless each node is looked at by itself.
+// up reports whether a node exists, and its BIRD runs or others keep its routes. A new node counts once it has
+// applied a configuration; if nodes are simulated one by one, from the beginning.
 func (m *Model) up(node string) bool {
 	i, there := m.index[node]
-	_, configured := m.versions[m.current(node)].nodes[node]
+	_, configured := m.versions[m.versionOf(node)].nodes[node]
 	o, out := m.outages[pairOf(node, "")]
-	return there && (!out || m.now.Before(o.at.Add(o.Kept))) && (configured || m.single && m.nodes[i].SpeaksBGP())
+	return there && (!out || m.now.Before(o.at.Add(o.Kept))) && (configured || m.perNode && m.nodes[i].SpeaksBGP())
 }
 
-// clusterID is that which a node has configured.
+// clusterID returns the cluster ID that a node has applied.
 func (m *Model) clusterID(node string) string {
-	v := m.versions[m.current(node)]
+	v := m.versions[m.versionOf(node)]
 	if kind, known := v.nodes[node]; known {
 		return v.kinds[kind].clusterID
 	}
 	return ""
 }
 
-// Observe gives everything known, as the datastore would: the cluster as it was given, but for what is simulated.
+// Observe returns the cluster as the datastore shows it.
 func (m *Model) Observe() plan.Cluster {
 	out := m.given
 	out.Nodes, out.BGP, out.Peers, out.Statuses = m.Nodes(), m.bgp, m.sortedPeers(), map[string]plan.Status{}
@@ -108,7 +111,7 @@ func (m *Model) Observe() plan.Cluster {
 	return out
 }
 
-// status is the last report of a node.
+// status returns the last report of a node.
 func (m *Model) status(w watch) plan.Status {
 	first, last := w.since.Add(Answer), w.asked.Add(Answer)
 	if first.After(m.now) {
@@ -129,10 +132,10 @@ func (m *Model) status(w watch) plan.Status {
 	return st
 }
 
-// Report is what a node would report now, by its own dates.
+// Report returns what a node would report now. Unlike in Observe, the ages of sessions are their true ones.
 func (m *Model) Report(node string, routes bool) plan.Status {
 	st := plan.Status{Node: node}
-	for _, r := range m.reported(node) {
+	for _, r := range m.reportedSessions(node) {
 		up := r.mutual && !r.since.After(m.now)
 		st.Sessions = append(st.Sessions, plan.Session{Peer: r.peer, Kind: r.kind, Established: up, Since: r.since})
 		if up && m.silent(node, r.since) {
@@ -145,34 +148,34 @@ func (m *Model) Report(node string, routes bool) plan.Status {
 	return st
 }
 
-// reported is a session as a node reports it.
-type reported struct {
+// reportedSession is a session as a node reports it.
+type reportedSession struct {
 	peer netip.Addr
 	kind plan.SessionKind
-	// mutual: the peer has it configured as well. It is up since then, or will be.
+	// mutual: the peer has the session configured as well. since is when it was or will be Established.
 	mutual bool
 	since  time.Time
 }
 
-// reported are the sessions of a node, one for each peer and address family that both
-// have. They stay the same until the nodes take over another version, or something is disturbed.
-func (m *Model) reported(node string) []reported {
-	v := &m.versions[m.current(node)]
+// reportedSessions returns the sessions of a node, one for each peer and common address family. They are
+// cached until nodes apply another version, or a fault begins or ends.
+func (m *Model) reportedSessions(node string) []reportedSession {
+	v := &m.versions[m.versionOf(node)]
 	cache, back := v.reports, time.Time{}
-	if m.single {
-		cache, back = m.moment().reports, m.back()
+	if m.perNode {
+		cache, back = m.snapshot().reports, m.oldestChange()
 	}
 	if cached, ok := cache[node]; ok {
 		return cached
 	}
 	self, shared := m.nodes[m.index[node]], plan.SharedAddresses(m.nodes, plan.Node.SpeaksBGP)
-	var out []reported
+	var out []reportedSession
 	for _, n := range m.nodes {
 		side, ok := v.Side(node, n.Name)
 		if n.Name == node || !ok {
 			continue
 		}
-		r := reported{kind: plan.SessionNode}
+		r := reportedSession{kind: plan.SessionNode}
 		if side.Mesh {
 			r.kind = plan.SessionMesh
 		}
@@ -181,8 +184,8 @@ func (m *Model) reported(node string) []reported {
 		r.mutual, r.since = mutual, found.since
 		for _, address := range plan.Common(self, n) {
 			r.peer = address
-			if len(shared[address]) > 0 { // Calico configures an address once, and none of the node's own
-				i := slices.IndexFunc(out, func(o reported) bool { return o.peer == address && o.kind == r.kind })
+			if len(shared[address]) > 0 { // Calico configures one session with an address, and none with the node's own
+				i := slices.IndexFunc(out, func(o reportedSession) bool { return o.peer == address && o.kind == r.kind })
 				if own := slices.Contains(self.Addresses, address); own || i >= 0 && !mutual {
 					continue
 				} else if i >= 0 {
@@ -197,9 +200,9 @@ func (m *Model) reported(node string) []reported {
 	return out
 }
 
-// routes are the paths that a node has: one for each neighbour that sends it any.
+// routes returns the routes of a node, one for each neighbour that sends it.
 func (m *Model) routes(to string) []plan.Route {
-	now := m.moment()
+	now := m.snapshot()
 	var out []plan.Route
 	for _, origin := range m.nodes {
 		for _, via := range now.Senders(origin.Name, to) {
@@ -214,25 +217,26 @@ func (m *Model) routes(to string) []plan.Route {
 	return out
 }
 
-// moment is what the sessions that are up make of the nodes that are up, until something changes by itself.
-type moment struct {
+// snapshot is the network of Established sessions at a time. It is valid until a time at which a session may come up, a node
+// may apply a version or a fault may end.
+type snapshot struct {
 	at, until time.Time
-	reports   map[string][]reported
+	reports   map[string][]reportedSession
 	*Network
 }
 
-// moment gives that of now.
-func (m *Model) moment() *moment {
-	if o := m.latest; o != nil && !m.now.Before(o.at) && m.now.Before(o.until) {
+// snapshot returns the network of now.
+func (m *Model) snapshot() *snapshot {
+	if o := m.cached; o != nil && !m.now.Before(o.at) && m.now.Before(o.until) {
 		return o
 	}
-	last := m.current("")
-	// A session is up if nothing has changed about it since it had the time to come up.
-	first, back := last, m.back()
+	last := m.versionOf("")
+	// Sessions that have not changed since back are Established, so versions from before it need no comparison.
+	first, back := last, m.oldestChange()
 	for first > 0 && m.versions[first].from.After(back) {
 		first--
 	}
-	out := &moment{at: m.now, until: m.now.Add(memory), reports: map[string][]reported{}}
+	out := &snapshot{at: m.now, until: m.now.Add(versionsKept), reports: map[string][]reportedSession{}}
 	changes := func(at time.Time) bool {
 		later := at.After(m.now)
 		if later && at.Before(out.until) {
@@ -240,7 +244,7 @@ func (m *Model) moment() *moment {
 		}
 		return later
 	}
-	m.next(changes)
+	m.visitChanges(changes)
 	var names []string
 	for _, n := range m.nodes {
 		if m.up(n.Name) {
@@ -249,26 +253,26 @@ func (m *Model) moment() *moment {
 	}
 	out.Network = newNetwork(
 		names,
-		func(name string) string { return m.kind(name, first, last) },
+		func(name string) string { return m.classKey(name, first, last) },
 		m.clusterID,
 		func(a, b string) (sides, bool) {
 			s, ok := m.session(a, b, back)
-			return m.spoiled(a, b, s), ok && !s.dropped && !changes(s.since)
+			return m.withFaults(a, b, s), ok && !s.dropped && !changes(s.since)
 		},
 	)
-	m.latest = out
+	m.cached = out
 	return out
 }
 
 // Connected reports whether two nodes have a session that is Established.
 func (m *Model) Connected(a, b string) bool {
 	_, gone := m.lost(a, b, time.Time{})
-	return !gone && m.moment().Connected(a, b)
+	return !gone && m.snapshot().Connected(a, b)
 }
 
-// kind is what the sessions of a node depend on, in those versions.
-func (m *Model) kind(name string, first, last int) string {
-	if m.single {
+// classKey returns a key of what the sessions of a node depend on in those versions.
+func (m *Model) classKey(name string, first, last int) string {
+	if m.perNode {
 		return name
 	}
 	var key []byte
@@ -282,25 +286,23 @@ func (m *Model) kind(name string, first, last int) string {
 	return string(key)
 }
 
-// SameClass are the nodes that cannot be told apart from a node, itself among them.
+// SameClass returns the nodes that have the same cluster ID and sessions as a node, and the node itself.
 func (m *Model) SameClass(name string) []string {
-	now := m.moment()
+	now := m.snapshot()
 	if class := now.ClassOf(name); class >= 0 {
 		return now.classes[class].Nodes
 	}
 	return []string{name}
 }
 
-// Unreached gives pairs of nodes without a route from one to the other, sorted; none is
-// the rule. Of nodes that cannot be told apart two stand for all. want leaves nodes out.
+// Unreached is Network.Unreached of the network of now.
 func (m *Model) Unreached(want func(plan.Node) bool) []Pair {
-	return m.moment().Unreached(func(name string) bool { return want(m.nodes[m.index[name]]) })
+	return m.snapshot().Unreached(func(name string) bool { return want(m.nodes[m.index[name]]) })
 }
 
-// Sessions counts the Established sessions of the cluster, and the most that a node
-// has: one in the role, and one that is not.
+// Sessions counts the Established sessions of the cluster, and the most that one reflector and one client have.
 func (m *Model) Sessions() (all, perReflector, perClient int) {
-	now := m.moment()
+	now := m.snapshot()
 	for class, c := range now.classes {
 		degree := now.graph.degree(class)
 		all += degree * len(c.Nodes)
@@ -315,14 +317,12 @@ func (m *Model) Sessions() (all, perReflector, perClient int) {
 	return all / 2, perReflector, perClient
 }
 
-// Settled reports whether everything has settled: all nodes have taken over the last
-// change, and all sessions that come of it had the time to come up.
+// Settled reports whether all nodes have applied the last change, and all sessions have had the time to be Established.
 func (m *Model) Settled() bool {
 	return !m.versions[len(m.versions)-1].from.Add(Connect).After(m.now)
 }
 
-// ChangeTimes are when something may change from now until d later, in order: a node takes
-// over a change, or a session comes up.
+// ChangeTimes returns the times from now until d later at which nodes apply a change or sessions come up, sorted.
 func (m *Model) ChangeTimes(d time.Duration) []time.Time {
 	var out []time.Time
 	for _, v := range m.versions[1:] {

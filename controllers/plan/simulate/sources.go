@@ -7,30 +7,31 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Source is where a node has its routes to the pods of other nodes from, as far as they come by BGP.
+// Source is where a node gets its BGP routes to the pods of other nodes from.
 type Source string
 
-// The sources. With SourceNone neither the mesh nor a BGPPeer gives the node a session that could bring any.
+// The sources. SourceNone: neither the mesh nor a BGPPeer gives the node a session.
 const (
 	SourceNone Source = ""
 	SourceMesh Source = "Mesh"
-	// SourceReflectors: route reflectors among the nodes, whoever made them.
+	// SourceReflectors: nodes that are route reflectors, rrpool's or others.
 	SourceReflectors Source = "Reflectors"
-	// SourceNodes: BGPPeers with nodes of which none is a route reflector.
+	// SourceNodes: nodes that are no route reflectors, by BGPPeers.
 	SourceNodes Source = "Nodes"
-	// SourceRouters: routers outside of the cluster. What these pass on is not known here.
+	// SourceRouters: routers outside of the cluster. It is not known what these pass on.
 	SourceRouters Source = "Routers"
-	// SourceMachines: addresses of machines of the cluster that are not those of calico-node, as of route reflectors in pods. Neither is what these do.
+	// SourceMachines: addresses of the cluster's machines that calico-node does not use, such as those of route reflectors in pods. It
+	// is not known what these pass on.
 	SourceMachines Source = "Machines"
 )
 
-// Sources says for each node that speaks BGP where its routes come from as it is configured now. Whether the sessions
-// are up is another question. Where there are several sources, it is the first of the list above.
+// Sources returns the source of each node that speaks BGP, from its configuration: sessions need not be
+// Established. If a node has several sources, it is the first in the list above.
 func Sources(roleLabel string, c plan.Cluster) map[string]Source {
 	config := NewConfiguration(roleLabel, c.Nodes, c.BGP, c.Peers)
 	network := config.Network(func(string) bool { return true })
 	routed := RouterPeers(roleLabel, c.Nodes, c.Peers)
-	beside := speakers(roleLabel, c.Nodes, c.Peers, func(a netip.Addr) bool {
+	beside := peersAt(roleLabel, c.Nodes, c.Peers, func(a netip.Addr) bool {
 		return plan.IsMachineAddress(a, c.Nodes) && !slices.ContainsFunc(c.Nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, a) })
 	})
 	out := make(map[string]Source, len(config.names))
@@ -48,7 +49,7 @@ func Sources(roleLabel string, c plan.Cluster) map[string]Source {
 	return out
 }
 
-// source is that of the nodes of a class within the cluster.
+// source returns the source of the nodes of a class within the cluster.
 func (n *Network) source(class int, mesh bool) Source {
 	if mesh && !n.classes[class].Reflects {
 		return SourceMesh
@@ -66,14 +67,14 @@ func (n *Network) source(class int, mesh bool) Source {
 	return out
 }
 
-// RouterPeers names for each node with a session to a router outside of the cluster the first BGPPeer that gives it one. Those
-// of rrpool lead to no router, and neither do those to pods or to the node itself.
+// RouterPeers returns the nodes with a session to a router outside of the cluster, with the name of the first BGPPeer for it.
+// BGPPeers of rrpool, to pods and to the node itself do not count.
 func RouterPeers(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]string {
-	return speakers(roleLabel, nodes, peers, func(a netip.Addr) bool { return !plan.IsMachineAddress(a, nodes) })
+	return peersAt(roleLabel, nodes, peers, func(a netip.Addr) bool { return !plan.IsMachineAddress(a, nodes) })
 }
 
-// speakers is the same for the addresses of which that holds.
-func speakers(roleLabel string, nodes []plan.Node, peers []plan.Peer, are func(netip.Addr) bool) map[string]string {
+// peersAt is RouterPeers for BGPPeers with an address that are accepts.
+func peersAt(roleLabel string, nodes []plan.Node, peers []plan.Peer, are func(netip.Addr) bool) map[string]string {
 	var outside []peering
 	for _, p := range peers {
 		address := PeerAddress(p.PeerIP)

@@ -1,4 +1,4 @@
-// Package sizing turns a number of nodes into a number of route reflectors.
+// Package sizing computes the number of route reflectors from the number of nodes.
 package sizing
 
 import (
@@ -9,16 +9,15 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// Most is the greatest number of route reflectors. What is computed for each of them
-// would otherwise take hours for a slip of the finger.
+// Most is the largest number of route reflectors. It bounds the computing time for a mistyped spec.sizing.max.
 const Most = 1000
 
-// ratioForm is that of spec.sizing.ratio, and keeps exponents out of the arithmetic.
+// ratioForm is the syntax of spec.sizing.ratio: a decimal without an exponent.
 var ratioForm = regexp.MustCompile(`^(\d+\.?\d*|\.\d+)$`)
 
-// Reflectors gives the number of reflectors in each zone, the same in all, for a cluster of nodes (Ready, speaking BGP,
-// not dedicated to reflecting) in zones. All together they are at least what the sizing rule asks for, unless that
-// would exceed max. It fails when the spec cannot be satisfied and names the field.
+// Reflectors returns the number of reflectors in each zone for a number of nodes (Ready, speaking BGP,
+// not dedicated reflectors). In all zones together it is at least what the sizing method asks for, unless that
+// would exceed max. If the spec cannot be satisfied, the error names the field.
 func Reflectors(spec v1alpha1.SizingSpec, nodes, zones int) (perZone int, err error) {
 	if zones < 1 {
 		return 0, fmt.Errorf("sizing for %d zones: at least one zone is needed", zones)
@@ -37,7 +36,7 @@ func Reflectors(spec v1alpha1.SizingSpec, nodes, zones int) (perZone int, err er
 	return spread(min(max(asked, low), high), zones, low, high, max(int(spec.MinPerZone), 1))
 }
 
-// byMethod applies the rule, without any bounds.
+// byMethod returns the number that the sizing method asks for, without bounds.
 func byMethod(spec v1alpha1.SizingSpec, nodes int) (int, error) {
 	switch spec.Method {
 	case v1alpha1.SizingPerHundred, "":
@@ -50,7 +49,7 @@ func byMethod(spec v1alpha1.SizingSpec, nodes int) (int, error) {
 	return 0, fmt.Errorf("spec.sizing.method: unknown value %q: use PerHundred, Linear or Stepping", spec.Method)
 }
 
-// linear is ceil(nodes × ratio), in exact arithmetic.
+// linear returns ceil(nodes × ratio), in exact arithmetic.
 func linear(ratio string, nodes int) (int, error) {
 	r, ok := new(big.Rat), len(ratio) <= 16 && ratioForm.MatchString(ratio)
 	if ok {
@@ -67,7 +66,7 @@ func linear(ratio string, nodes int) (int, error) {
 	return int(whole.Int64()), nil
 }
 
-// stepping is the first step that covers nodes; past the last one, the last one counts.
+// stepping returns the reflectors of the first step that covers nodes; beyond all steps, those of the last.
 func stepping(steps []v1alpha1.SizingStep, nodes int) (int, error) {
 	if len(steps) == 0 {
 		return 0, fmt.Errorf("spec.sizing.steps: empty, but spec.sizing.method is Stepping: give at least one step")
@@ -80,7 +79,7 @@ func stepping(steps []v1alpha1.SizingStep, nodes int) (int, error) {
 	return int(steps[len(steps)-1].Reflectors), nil
 }
 
-// spread gives every zone the same share, rounded up; down where up would exceed high and down still keeps low.
+// spread returns the number per zone, rounded up; rounded down if that would exceed high. It must keep low.
 func spread(total, zones, low, high, minPerZone int) (int, error) {
 	share := max((total+zones-1)/zones, minPerZone)
 	if share*zones > high && share > minPerZone {

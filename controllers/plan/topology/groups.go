@@ -10,24 +10,24 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// mostGroups is how many groups a layout may have: each is a BGPPeer that every node reads.
+// mostGroups is the most groups of a layout: each is a BGPPeer that every node processes.
 const mostGroups = 200
 
-// sizeGroups is how many groups a Quorum without racks and zones has: so many that reflectors differ by a few
-// percent in their clients, and none has to be divided when reflectors come.
+// sizeGroups is the number of groups of a Quorum or MultiCluster without racks and zones. With so many, the numbers of
+// clients of reflectors differ by a few percent, and no group is divided when reflectors are added.
 const sizeGroups = 12
 
-// slack is how many clients more than the smallest group the open one of a Quorum may
-// have before another is opened: not every new node has to rewrite two BGPPeers.
+// slack is how many clients more than the smallest group the open group of a Quorum may have
+// before another becomes the open one, which changes two BGPPeers.
 const slack = 8
 
-// division is what puts clients into groups.
+// division is how clients are divided into groups.
 type division int
 
 const (
-	byLabel division = iota // one that the user names
+	byLabel division = iota // by a label that the user names
 	byZone
-	bySize // the label that rrpool writes
+	bySize // by the label that rrpool writes
 )
 
 // census counts clients by a label's value.
@@ -35,11 +35,11 @@ type census struct {
 	division
 	key    string
 	groups map[string]*tally
-	// others have no value, or none that can be.
-	others []*plan.Node
+	// ungrouped are the clients without a valid value.
+	ungrouped []*plan.Node
 }
 
-// tally is what is known of the clients of one value.
+// tally counts the clients with one value.
 type tally struct {
 	clients int
 	zones   map[string]int
@@ -54,12 +54,13 @@ func (t *tally) add(n *plan.Node) {
 	}
 }
 
+// older compares nodes by age, then by name.
 func older(a, b *plan.Node) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 }
 
-// count takes the census of clients.
-func count(by division, spec Spec, clients []plan.Node) *census {
+// newCensus returns the census of clients.
+func newCensus(by division, spec Spec, clients []plan.Node) *census {
 	c := &census{division: by, groups: map[string]*tally{}}
 	c.key = map[division]string{byLabel: spec.RackLabel, byZone: spec.ZoneLabel, bySize: plan.RackLabel}[by]
 	valid := isValue
@@ -73,48 +74,49 @@ func count(by division, spec Spec, clients []plan.Node) *census {
 			value = n.Rack
 		}
 		if c.groups[value] == nil && !valid(value) {
-			c.others = append(c.others, n)
+			c.ungrouped = append(c.ungrouped, n)
 			continue
 		}
-		c.open(value).add(n)
+		c.group(value).add(n)
 	}
-	slices.SortFunc(c.others, func(a, b *plan.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.ungrouped, func(a, b *plan.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return c
 }
 
-// open gives a value a group, if it has none.
-func (c *census) open(value string) *tally {
+// group returns the group of a value, and adds it if there is none.
+func (c *census) group(value string) *tally {
 	if c.groups[value] == nil {
 		c.groups[value] = &tally{zones: map[string]int{}}
 	}
 	return c.groups[value]
 }
 
-// names of the groups, numbers by their size.
+// names returns the names of the groups, sorted; numbers by their value.
 func (c *census) names() []string {
-	return slices.SortedFunc(maps.Keys(c.groups), natural)
+	return slices.SortedFunc(maps.Keys(c.groups), byNumber)
 }
 
-func natural(a, b string) int {
+// byNumber compares numbers by their value, and sorts them before other strings.
+func byNumber(a, b string) int {
 	x, errX := strconv.Atoi(a)
 	y, errY := strconv.Atoi(b)
 	return cmp.Or(plan.TrueFirst(errX == nil, errY == nil), cmp.Compare(x, y), cmp.Compare(a, b))
 }
 
-// nowOpen is the place of the group that is open as things are, -1 for none.
-func nowOpen(spec Spec, groups []string) int {
+// currentOpen returns the index of the group that accepts clients now, or -1.
+func currentOpen(spec Spec, groups []string) int {
 	return slices.IndexFunc(groups, func(name string) bool { return slices.Contains(spec.Open, peerName(spec.Kind, name)) })
 }
 
-// largest is the rack with most clients, those without a rack among them: they are in
-// the open one, at first the first.
+// largest returns the rack with most clients. Clients without a rack count in
+// the open one; if none is open yet, in the first.
 func (c *census) largest(spec Spec) (name string, clients int) {
 	names := c.names()
-	open := max(0, nowOpen(spec, names))
+	open := max(0, currentOpen(spec, names))
 	for i, value := range names {
 		n := c.groups[value].clients
 		if i == open {
-			n += len(c.others)
+			n += len(c.ungrouped)
 		}
 		if n > clients {
 			name, clients = value, n
@@ -123,23 +125,23 @@ func (c *census) largest(spec Spec) (name string, clients int) {
 	return name, clients
 }
 
-// divide finds out what puts clients into groups: the label that the user names; else the zone, where there are two
-// and they fit; else their number. Once most carry the label of the last it stays, so that no client is moved back.
-func divide(spec Spec, clients []plan.Node, zones []string) *census {
+// chooseDivision returns the census by the division to use: by the label that the user names; else by zone, if there are two
+// and none has too many clients; else by size. Once most clients have the label of a division by size, that stays.
+func chooseDivision(spec Spec, clients []plan.Node, zones []string) *census {
 	if spec.RackLabel != "" {
-		return count(byLabel, spec, clients)
+		return newCensus(byLabel, spec, clients)
 	}
-	sized := count(bySize, spec, clients)
-	if 2*len(sized.others) < len(clients) {
+	sized := newCensus(bySize, spec, clients)
+	if 2*len(sized.ungrouped) < len(clients) {
 		return sized
 	}
-	zoned := count(byZone, spec, clients)
+	zoned := newCensus(byZone, spec, clients)
 	if len(zoned.groups) < 2 {
 		return sized
 	}
 	for _, z := range zones {
 		if isValue(z) {
-			zoned.open(z) // its clients may be away for a moment
+			zoned.group(z) // a zone keeps its group while it has no clients
 		}
 	}
 	fits := true
@@ -156,30 +158,31 @@ func divide(spec Spec, clients []plan.Node, zones []string) *census {
 	return sized
 }
 
-// assign puts those without a rack into one, in l.Racks, and gives the open one. While no group serves clients yet,
-// all are made as large. Later they all go where they already are: into the open one.
-func (l *Layout) assign(spec Spec, c *census, serving []string) (open string) {
+// assignRacks gives the clients without a rack one, in l.Racks, and returns the open rack. While no group has
+// reflectors (serving), they are divided evenly. Later they all get the open rack, whose BGPPeer selects them already.
+func (l *Layout) assignRacks(spec Spec, c *census, serving []string) (open string) {
 	names := c.names()
 	if len(names) == 1 {
-		return names[0] // which needs no label
+		return names[0] // its BGPPeer selects clients without the label too
 	}
 	l.Racks = map[string]string{}
 	if len(serving) == 0 {
 		counts := c.counts(names)
-		for _, n := range c.others {
+		for _, n := range c.ungrouped {
 			least := smallest(counts)
 			counts[least]++
 			l.Racks[n.Name] = names[least]
 		}
 		return names[0]
 	}
-	open = c.openOf(spec, serving)
-	for _, n := range c.others {
+	open = c.chooseOpen(spec, serving)
+	for _, n := range c.ungrouped {
 		l.Racks[n.Name] = open
 	}
 	return open
 }
 
+// counts returns the numbers of clients of groups.
 func (c *census) counts(names []string) []int {
 	out := make([]int, len(names))
 	for i, name := range names {
@@ -190,18 +193,18 @@ func (c *census) counts(names []string) []int {
 	return out
 }
 
-// smallest is the place of the first of the least.
+// smallest returns the index of the first of the smallest counts.
 func smallest(counts []int) int { return slices.Index(counts, slices.Min(counts)) }
 
-// openOf is the group that takes whatever client comes, among those that serve. It stays the same while a client in
-// it has no label yet, or there is room: in a rack, up to its limit; in a Quorum, as far as the others are filled.
-func (c *census) openOf(spec Spec, serving []string) string {
+// chooseOpen returns which of the groups with reflectors (serving) is the open one. It stays the same while a client of
+// it has no label yet, or there is room: in a Hierarchy up to MaxClients, in a Quorum up to slack more than the smallest.
+func (c *census) chooseOpen(spec Spec, serving []string) string {
 	counts := c.counts(serving)
 	room := func(n int) bool { return n <= slices.Min(counts)+slack }
 	if spec.Kind == v1alpha1.TopologyHierarchy {
 		room = func(n int) bool { return n < spec.MaxClients }
 	}
-	if now := nowOpen(spec, serving); now >= 0 && (len(c.others) > 0 || room(counts[now])) {
+	if now := currentOpen(spec, serving); now >= 0 && (len(c.ungrouped) > 0 || room(counts[now])) {
 		return serving[now]
 	}
 	if first := slices.IndexFunc(counts, room); first >= 0 && spec.Kind == v1alpha1.TopologyHierarchy {
@@ -210,11 +213,11 @@ func (c *census) openOf(spec Spec, serving []string) string {
 	return serving[smallest(counts)]
 }
 
-// racks opens as many racks as clients take, in a census by size, and keeps those that
-// have reflectors: until they are empty, and the others have room for a tenth of one more.
-func (c *census) racks(spec Spec) {
+// addRacks adds as many racks as the clients need, in a census by size. Racks that have reflectors are kept until
+// they have no clients and the others have room for a tenth of MaxClients.
+func (c *census) addRacks(spec Spec) {
 	room := func() int {
-		room := -len(c.others)
+		room := -len(c.ungrouped)
 		for _, group := range c.groups {
 			room += max(0, spec.MaxClients-group.clients)
 		}
@@ -222,10 +225,10 @@ func (c *census) racks(spec Spec) {
 	}
 	for _, rack := range spec.Racks {
 		if isRack(rack) && c.groups[rack] == nil && room() < ceil(spec.MaxClients, 10) {
-			c.open(rack)
+			c.group(rack)
 		}
 	}
 	for n := 1; room() <= 0 && n <= mostGroups+1; n++ {
-		c.open(strconv.Itoa(n))
+		c.group(strconv.Itoa(n))
 	}
 }

@@ -9,23 +9,23 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// tiers is what becomes of a census in a Hierarchy.
+// tiers are the racks and spines of a Hierarchy.
 type tiers struct {
 	*census
 	racks []string
-	// perRack reflectors serve each rack, and spines join them.
+	// perRack is the number of reflectors of each rack, spines that of the reflectors that connect the racks.
 	perRack, spines int
 }
 
-// newTiers counts the slots that racks and spines need, and those that they get when
-// there are more: further spines, as far as the paths allow it.
+// newTiers returns the racks and spines for at least the number of slots that these need. More slots
+// become further spines, up to MaxPaths.
 func newTiers(spec Spec, clients []plan.Node, zones []string, slots int) *tiers {
-	c := divide(spec, clients, zones)
+	c := chooseDivision(spec, clients, zones)
 	if c.division == bySize {
-		c.racks(spec)
+		c.addRacks(spec)
 	}
 	if len(c.groups) == 0 {
-		c.open("1") // no client has a rack: one for all
+		c.group("1") // no client has a rack: one rack for all
 	}
 	t := &tiers{census: c, racks: c.names(), perRack: spec.Redundancy}
 	if len(t.racks) == 1 {
@@ -36,7 +36,7 @@ func newTiers(spec Spec, clients []plan.Node, zones []string, slots int) *tiers 
 	return t
 }
 
-// slots in the order in which they are filled: the first of each rack, a spine, the second of each rack, and so on.
+// slots returns the slots in the order in which they are filled: the first of each rack, a spine, the second of each rack, and so on.
 func (t *tiers) slots(spec Spec) []Slot {
 	var out []Slot
 	for n := 1; n <= max(t.perRack, t.spines); n++ {
@@ -52,22 +52,22 @@ func (t *tiers) slots(spec Spec) []Slot {
 	return out
 }
 
-// arrangeTiers arranges a Hierarchy.
+// arrangeTiers returns the layout of a Hierarchy.
 func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
 	t := newTiers(spec, clients, zones, len(zones)*perZone)
 	l := Layout{Kind: v1alpha1.TopologyHierarchy, Slots: t.slots(spec)}
-	l.spread(t, zones, reflectors, perZone, l.fillSlots(reflectors))
-	l.number(spec, firstRackID, firstSlotID, reflectors)
+	l.placeReflectors(t, zones, reflectors, perZone, l.fillSlots(reflectors))
+	l.assignIDs(spec, firstRackID, firstSlotID, reflectors)
 	settled := l.settled(reflectors)
 	serving := slices.DeleteFunc(slices.Clone(t.racks), func(rack string) bool {
 		return !slices.ContainsFunc(l.Slots, func(s Slot) bool { return s.Group == rack && settled[s.Name].Name != "" })
 	})
 	var open string
-	if now := nowOpen(spec, serving); t.division == bySize {
-		open = l.assign(spec, t.census, serving)
+	if now := currentOpen(spec, serving); t.division == bySize {
+		open = l.assignRacks(spec, t.census, serving)
 	} else if now >= 0 {
 		open = serving[now]
-	} else { // the one that was there first
+	} else { // the rack that was the first, which has the lowest cluster ID
 		inRacks := slices.DeleteFunc(slices.Clone(l.Slots), func(s Slot) bool { return s.Spine })
 		open = slices.MinFunc(inRacks, func(a, b Slot) int {
 			return cmp.Compare(placeOf(spec.ClusterID, a.ClusterID), placeOf(spec.ClusterID, b.ClusterID))
@@ -77,7 +77,7 @@ func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones [
 	for _, slot := range l.Slots {
 		slots[slot.Group] = append(slots[slot.Group], slot.Name)
 	}
-	l.divide(spec, s, t.census, open, func(rack string) []string { return slices.Sorted(slices.Values(slots[rack])) })
+	l.addGroups(spec, s, t.census, open, func(rack string) []string { return slices.Sorted(slices.Values(slots[rack])) })
 	if t.spines > 0 {
 		l.Peers = append(l.Peers, peer(PeerSpines, startsWith(spec.RoleLabel, SlotSpine), startsWith(spec.RoleLabel, SlotRack), s))
 	} else {
@@ -92,8 +92,8 @@ func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones [
 	return l
 }
 
-// home is the zone that most clients of a rack are in.
-func (t *tiers) home(rack string, zones []string) string {
+// homeZone returns the zone that most clients of a rack are in.
+func (t *tiers) homeZone(rack string, zones []string) string {
 	group := t.groups[rack]
 	if group == nil {
 		return ""
@@ -106,23 +106,23 @@ func (t *tiers) home(rack string, zones []string) string {
 	})
 }
 
-// placing slots the reflectors of a Hierarchy over the zones.
-type placing struct {
-	slots []Slot
-	zone  []string // of the node in each slot, also of one that is new there
-	here  []bool   // the slot was taken before
-	free  map[string][]string
-	zones []string // that have free nodes
-	home  func(rack string) string
+// placement assigns slots of a Hierarchy to nodes, so that the reflectors of a group are in different zones.
+type placement struct {
+	slots    []Slot
+	zone     []string // by slot: the zone of its node
+	occupied []bool   // by slot: whether it had a node before
+	free     map[string][]string
+	zones    []string // that have free nodes
+	home     func(rack string) string
 }
 
-// spread places the nodes that have no slot yet. A rack gets its first reflector from the zone that most of its
-// clients are in, the second from another, and so on; spines come from zones that have none. For nodes that are
-// still to come, up to perZone in each zone, it keeps slots free: no reflector has to move when they do.
-func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZone int, free map[string][]string) {
-	p := &placing{
-		slots: l.Slots, zone: make([]string, len(l.Slots)), here: make([]bool, len(l.Slots)), free: free,
-		home: func(rack string) string { return t.home(rack, zones) },
+// placeReflectors assigns the free slots to the nodes that have none. A rack gets its first reflector from the zone that most of its
+// clients are in, the second from another zone, and so on; spines are from different zones. Slots are kept free for
+// future nodes, up to perZone in each zone, so that no reflector changes its slot when these join.
+func (l *Layout) placeReflectors(t *tiers, zones []string, reflectors []plan.Node, perZone int, free map[string][]string) {
+	p := &placement{
+		slots: l.Slots, zone: make([]string, len(l.Slots)), occupied: make([]bool, len(l.Slots)), free: free,
+		home: func(rack string) string { return t.homeZone(rack, zones) },
 	}
 	zoneOf, have, elsewhere := map[string]string{}, map[string]int{}, map[string]bool{}
 	for _, n := range reflectors {
@@ -132,34 +132,34 @@ func (l *Layout) spread(t *tiers, zones []string, reflectors []plan.Node, perZon
 	}
 	for _, zone := range zones {
 		for ; t.perRack > 1 && len(l.Slots) >= len(zones)*perZone && have[zone] < perZone; have[zone]++ {
-			free[zone] = append(free[zone], "") // one that is still to come
+			free[zone] = append(free[zone], "") // a future node
 		}
 	}
-	for zone := range free { // one that reflects elsewhere yet is the last to move, and to the last slots
+	for zone := range free { // nodes with the slot of another topology are the last to change it, so they get the last slots
 		slices.SortStableFunc(free[zone], func(a, b string) int { return plan.TrueFirst(!elsewhere[a], !elsewhere[b]) })
 		p.zones = append(p.zones, zone)
 	}
 	slices.Sort(p.zones)
 	for i, s := range l.Slots {
-		p.here[i] = s.Node != ""
+		p.occupied[i] = s.Node != ""
 		p.zone[i] = zoneOf[s.Node]
 	}
-	for i, here := range p.here {
+	for i, here := range p.occupied {
 		if !here {
 			p.place(i)
 		}
 	}
 	for i := range p.slots {
-		p.improve(i)
+		p.exchange(i)
 	}
 }
 
-// place gives a slot to a node from the best zone.
-func (p *placing) place(i int) {
+// place assigns a slot to a node from the best zone.
+func (p *placement) place(i int) {
 	used, home := p.used(p.slots[i].Group), p.home(p.slots[i].Group)
 	offered := slices.DeleteFunc(slices.Clone(p.zones), func(z string) bool { return len(p.free[z]) == 0 })
 	if len(offered) == 0 {
-		p.here[i] = true // there is none to swap with
+		p.occupied[i] = true // has no node to exchange
 		return
 	}
 	zone := slices.MinFunc(offered, func(a, b string) int {
@@ -174,21 +174,21 @@ func (p *placing) place(i int) {
 	p.slots[i].Node, p.zone[i], p.free[zone] = p.free[zone][0], zone, p.free[zone][1:]
 }
 
-// used counts the slots of a group by zone.
-func (p *placing) used(group string) map[string]int {
+// used counts the slots of a group that are assigned, by zone.
+func (p *placement) used(group string) map[string]int {
 	used := map[string]int{}
 	for i, s := range p.slots {
-		if s.Group == group && (p.here[i] && s.Node != "" || !p.here[i] && p.zone[i] != "") {
+		if s.Group == group && (p.occupied[i] && s.Node != "" || !p.occupied[i] && p.zone[i] != "") {
 			used[p.zone[i]]++
 		}
 	}
 	return used
 }
 
-// improve swaps a new one with another new one, where all of its group are in one zone
-// and the other's group then are not.
-func (p *placing) improve(i int) {
-	if p.here[i] {
+// exchange exchanges the node of a newly assigned slot with that of another one, if all reflectors of its group are in one zone,
+// and those of the other group will not be.
+func (p *placement) exchange(i int) {
+	if p.occupied[i] {
 		return
 	}
 	mine := p.used(p.slots[i].Group)
@@ -196,7 +196,7 @@ func (p *placing) improve(i int) {
 		if len(mine) != 1 || mine[p.zone[i]] < 2 {
 			return
 		}
-		if p.here[j] || p.zone[j] == p.zone[i] {
+		if p.occupied[j] || p.zone[j] == p.zone[i] {
 			continue
 		}
 		yours := p.used(p.slots[j].Group)

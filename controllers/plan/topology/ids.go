@@ -11,8 +11,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The places of cluster IDs, counted from the one in the spec: that is Single's and Quorum's. Topologies that
-// follow each other share none, since a reflector refuses what carries its own.
+// Cluster IDs are counted from the one in the spec, which is that of Single and Quorum: an ID's place is its distance
+// from that. Other topologies have places of their own, since a reflector refuses routes with its own ID in the cluster list.
 const (
 	spineID     = 1
 	firstRackID = 2
@@ -20,10 +20,10 @@ const (
 	endOfIDs    = 512
 )
 
-// clusterID is the ID at a place. They count like IPv4 addresses, and leave out 0.0.0.0.
+// clusterID returns the ID at a place. IDs count like IPv4 addresses, without 0.0.0.0.
 func clusterID(first string, place int) string {
-	base := number(first)
-	at := base + uint32(place) //nolint:gosec // G115: places are small, and wrapping is what is wanted
+	base := idNumber(first)
+	at := base + uint32(place) //nolint:gosec // G115: places are small, and the sum may overflow
 	if at < base {
 		at++
 	}
@@ -32,9 +32,9 @@ func clusterID(first string, place int) string {
 	return netip.AddrFrom4(bytes).String()
 }
 
-// placeOf is the place of an ID, far away for what is none.
+// placeOf returns the place of an ID, math.MaxInt if it is not valid.
 func placeOf(first, id string) int {
-	base, at := number(first), number(id)
+	base, at := idNumber(first), idNumber(id)
 	if at == 0 {
 		return math.MaxInt
 	}
@@ -45,8 +45,8 @@ func placeOf(first, id string) int {
 	return int(place)
 }
 
-// number of an ID, 0 for what is none.
-func number(id string) uint32 {
+// idNumber returns an ID as a number, 0 if it is not valid.
+func idNumber(id string) uint32 {
 	addr, err := netip.ParseAddr(id)
 	if err != nil || !addr.Is4() {
 		return 0
@@ -55,13 +55,13 @@ func number(id string) uint32 {
 	return binary.BigEndian.Uint32(bytes[:])
 }
 
-// number gives each rack a cluster ID, or in a MultiCluster each slot, of the places
-// between from and to. It keeps the one that most of its reflectors have, also those that are about to leave: beside
-// one with another ID they would pass on each other's routes. New ones are above the
-// lowest that is kept: the rack that was there first stays the lowest, see arrangeTiers.
-func (l *Layout) number(spec Spec, from, to int, reflectors []plan.Node) {
+// assignIDs assigns a cluster ID to each rack, or in a MultiCluster to each slot, of the places
+// from up to to. A rack keeps the ID that most of its reflectors have, including those that will leave: two reflectors of
+// a rack with different IDs would pass on each other's routes. New IDs are above the
+// lowest that is kept, so that the first rack keeps the lowest, see arrangeTiers.
+func (l *Layout) assignIDs(spec Spec, from, to int, reflectors []plan.Node) {
 	first := spec.ClusterID
-	now, taken := l.places(spec, from, to, reflectors)
+	now, taken := l.currentPlaces(spec, from, to, reflectors)
 	place, lowest := map[string]int{}, to
 	for _, s := range l.Slots {
 		for _, at := range mostFrequent(now[s.owner()]) {
@@ -86,12 +86,12 @@ func (l *Layout) number(spec Spec, from, to int, reflectors []plan.Node) {
 	}
 }
 
-// owner of a slot's cluster ID.
+// owner returns what a slot's cluster ID is assigned to: its rack, or the slot itself.
 func (s Slot) owner() string { return cmp.Or(s.Group, s.Name) }
 
-// places are those that the reflectors of each owner have now, and those that are taken:
-// by reflectors that are not in their slot yet, unless a settled one has the same.
-func (l *Layout) places(spec Spec, from, to int, reflectors []plan.Node) (now map[string][]int, taken map[int]bool) {
+// currentPlaces returns the current places of the reflectors of each owner, and the places that are taken by
+// reflectors that do not have their slot yet, unless one that has its slot has the same place.
+func (l *Layout) currentPlaces(spec Spec, from, to int, reflectors []plan.Node) (now map[string][]int, taken map[int]bool) {
 	first := spec.ClusterID
 	now, taken = map[string][]int{}, map[int]bool{}
 	settled := l.settled(reflectors)
@@ -112,7 +112,7 @@ func (l *Layout) places(spec Spec, from, to int, reflectors []plan.Node) (now ma
 	return now, taken
 }
 
-// settled are the reflectors that are in their slots already, by these.
+// settled returns the reflectors that have their slots of the layout already, by slot.
 func (l *Layout) settled(reflectors []plan.Node) map[string]plan.Node {
 	slot, out := map[string]string{}, map[string]plan.Node{}
 	for _, s := range l.Slots {
@@ -126,7 +126,7 @@ func (l *Layout) settled(reflectors []plan.Node) map[string]plan.Node {
 	return out
 }
 
-// mostFrequent sorts what is there more often first.
+// mostFrequent returns the distinct places, the most frequent first.
 func mostFrequent(places []int) []int {
 	often := map[int]int{}
 	for _, at := range places {

@@ -11,39 +11,37 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// SlotSingle is the slot of every reflector in Single: there they are all alike. The
-// others' names begin with these, see KindOf.
+// SlotSingle is the slot of every reflector in Single. The slots of other topologies begin with one of the prefixes, see KindOf.
 const (
 	SlotSingle  = "true"
 	SlotQuorum  = "quorum-"
 	SlotMulti   = "multi-"
 	SlotRack    = "rack-"
 	SlotSpine   = "spine-"
-	mostPerZone = 64 // of which Size finds the fewest that do
+	mostPerZone = 64 // the most reflectors per zone that Size considers
 )
 
-// Spec is what of the user's spec a layout depends on.
+// Spec holds what a layout depends on: the user's settings, and with WithCurrent the state of the cluster.
 type Spec struct {
 	// Kind is never Auto: see Size.
 	Kind v1alpha1.TopologyType
 	// ClusterID is the first cluster ID.
 	ClusterID string
-	// Redundancy is how many reflectors keep two clients in touch.
+	// Redundancy is how many reflectors connect any two clients.
 	Redundancy int
 	// MaxClients per reflector, and MaxPaths to a prefix on any node.
 	MaxClients, MaxPaths int
-	// RoleLabel, ZoneLabel and RackLabel are label keys; no RackLabel: see Arrange.
+	// RoleLabel, ZoneLabel and RackLabel are label keys; RackLabel may be "", see Arrange.
 	RoleLabel, ZoneLabel, RackLabel string
-	// Open are the BGPPeers of groups that take clients that are in no other, as things are
-	// now, and Racks those that have reflectors now; see Standing. Without them the same
-	// clients give the same layout, but it may change where a rack fills up or empties.
+	// Open are the existing BGPPeers of open groups (see Group.Open), and Racks the racks that have reflectors; see WithCurrent.
+	// Without them a layout is as valid, but may change more when a rack becomes full or empty.
 	Open, Racks []string
-	// IDs are the cluster IDs that slots have now, by the slot: of the reflector that has been in it for longest.
+	// IDs are the current cluster IDs by slot. If several reflectors have a slot, it is the ID of the one that got it first.
 	IDs map[string]string
 }
 
-// ReadSpec gives the Spec of what an object says, complete also where that has no defaults.
-// Reflectors that are not dedicated run workloads as well, and serve fewer clients.
+// ReadSpec returns the Spec for a RouteReflectorPool's topology, with defaults for what is not set.
+// Without dedicated nodes, reflectors run workloads too, so the default of MaxClients is lower.
 func ReadSpec(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec {
 	limit := v1alpha1.MaxClientsShared
 	if dedicated {
@@ -56,51 +54,49 @@ func ReadSpec(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec
 	}
 }
 
-// Slot is the place of one reflector in a layout. Its name is the value of the role
-// label, so that the cluster itself remembers which node is where.
+// Slot is the position of one reflector in a layout. Its name is the value of the role
+// label, so the cluster records which node has which slot.
 type Slot struct {
 	Name, ClusterID string
 	// Group is the group of clients that the slot belongs to (Hierarchy), "" for none.
 	Group string
-	// Spine slots join the racks of a Hierarchy and have no clients.
+	// Spine slots connect the racks of a Hierarchy and have no clients.
 	Spine bool
-	// Node that has it, "" for none yet.
+	// Node that has the slot, "" for none yet.
 	Node string
 }
 
 // Group is a set of clients that have the same reflectors.
 type Group struct {
-	// Name is a zone, a rack, or a number; "" for those that no label puts into one.
+	// Name is a zone, a rack, or a number; "" for the group of clients whose labels name none.
 	Name string
-	// Open: the group takes every node that is in no other.
+	// Open: the group accepts every client that is in no other group.
 	Open bool
-	// Selector gives its nodes, in Calico's syntax.
+	// Selector selects the group's nodes, in Calico's syntax.
 	Selector string
-	// Slots that its clients peer with, by name, sorted.
+	// Slots are the names of the slots that its clients peer with, sorted.
 	Slots []string
-	// Clients is how many there are now.
+	// Clients is the current number of clients.
 	Clients int
 }
 
-// Layout is which nodes reflect, and for which clients.
+// Layout says which nodes are route reflectors, for which clients, and by which BGPPeers.
 type Layout struct {
 	Kind v1alpha1.TopologyType
-	// Slots in the order in which they are to be filled: whatever prefix of it is
-	// filled serves all clients as well as so many can.
+	// Slots in the order in which they are to be filled, the most needed first.
 	Slots []Slot
 	// Groups of clients, sorted by name.
 	Groups []Group
 	// Peers are the BGPPeers, sorted by name.
 	Peers []plan.Peer
-	// Racks are the values of plan.RackLabel that have yet to be written, by node. Until
-	// then a node counts for the group that it will be in.
+	// Racks are the values of plan.RackLabel that are still to be written, by node. These nodes
+	// already count as clients of that group.
 	Racks map[string]string
-	// Depth is how many reflectors keep any two clients in touch once all slots are filled: one less may fail.
+	// Depth is how many reflectors connect any two clients once all slots are filled: one less may fail.
 	Depth int
 }
 
-// Applied gives nodes as they are once the layout is written to them: clients in their
-// racks, reflectors in their slots.
+// Applied returns the nodes with the labels and cluster IDs that the layout gives them.
 func (l Layout) Applied(nodes []plan.Node, roleLabel string) []plan.Node {
 	slots := map[string]Slot{}
 	for _, s := range l.Slots {
@@ -120,9 +116,9 @@ func (l Layout) Applied(nodes []plan.Node, roleLabel string) []plan.Node {
 	return out
 }
 
-// The names of the BGPPeers of the other topologies begin with these, and then comes a dot and the group; those
-// between reflectors have no group. They differ between the topologies, and so do the slots that they select, so
-// that two of them can stand side by side while the cluster moves from one to the other.
+// The names of the BGPPeers of other topologies. For clients, a dot and the group's name follow. Names and selected
+// slots differ between topologies, so that two topologies can exist at the same time while a cluster changes from one
+// to the other.
 const (
 	PeerQuorum           = "rrpool-quorum"            // !has(role) && group -> role in {slots}
 	PeerQuorumReflectors = "rrpool-quorum-reflectors" // role starts with "quorum-" -> the same
@@ -133,14 +129,14 @@ const (
 	PeerRackReflectors   = "rrpool-rack-reflectors"   // of the only rack: role in {slots} -> the same
 )
 
-// Arrange gives all nodes a place. The reflectors are the nodes chosen to reflect, in a role already or not: one
-// that has a slot of this layout keeps it. There are as many slots as perZone in each of zones, or what a Hierarchy
-// needs if that is more; where that would make too many paths, the nodes left over stay without a slot.
+// Arrange returns the layout of a cluster. The reflectors are the nodes chosen to be reflectors, whether or not they have the role:
+// one that has a slot of this layout keeps it. There are perZone slots in each of zones, or the number that a Hierarchy
+// needs if that is more. A Hierarchy may have fewer, to limit the paths: the other nodes then get no slot.
 //
-// Clients are divided by the label that the spec names. Where it names none, by zone, or
-// by plan.RackLabel if there are not two zones, or they do not fit.
+// Clients are divided into groups by the label that the spec names. If it names none, by zone, or by plan.RackLabel if
+// there are not two zones, or a zone has too many clients.
 func Arrange(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
-	zones, perZone = sound(zones), max(perZone, 1)
+	zones, perZone = distinctZones(zones), max(perZone, 1)
 	switch spec.Kind {
 	case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:
 		return arrangeShared(spec, s, clients, reflectors, zones, perZone)
@@ -151,16 +147,16 @@ func Arrange(spec Spec, s Session, clients, reflectors []plan.Node, zones []stri
 	return arrangeSingle(spec, s, clients, reflectors, len(zones)*perZone)
 }
 
-// sound are the zones sorted, each once, and at least one.
-func sound(zones []string) []string {
+// distinctZones returns the zones sorted, without duplicates, and at least one.
+func distinctZones(zones []string) []string {
 	if len(zones) == 0 {
 		return []string{""}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(zones)))
 }
 
-// fillSlots gives the reflectors that have a slot already the same again; of two in one
-// slot, the one that has been there longer. It returns the others, by zone.
+// fillSlots assigns reflectors to the slots that they have; of two with the same
+// slot, the one that got it first. It returns the others, by zone.
 func (l *Layout) fillSlots(reflectors []plan.Node) (free map[string][]string) {
 	slots := map[string]int{}
 	for i, s := range l.Slots {
@@ -178,7 +174,7 @@ func (l *Layout) fillSlots(reflectors []plan.Node) (free map[string][]string) {
 	return free
 }
 
-// longestInRole sorts those in the role first, by the time they got it, then Ready ones, then the oldest.
+// longestInRole compares nodes: current reflectors first, by the time they got the role, then Ready ones, then the oldest.
 func longestInRole(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(a.HasRoleLabel, b.HasRoleLabel),
@@ -188,7 +184,7 @@ func longestInRole(a, b plan.Node) int {
 	)
 }
 
-// arrangeSingle: all slots are alike.
+// arrangeSingle returns the layout of Single, in which all slots have one name.
 func arrangeSingle(spec Spec, s Session, clients, reflectors []plan.Node, slots int) Layout {
 	l := Layout{Kind: v1alpha1.TopologySingle, Peers: Single(spec.RoleLabel, s), Depth: slots}
 	here := func(n plan.Node) bool { return n.HasRoleLabel && KindOf(n.Slot) == v1alpha1.TopologySingle }
@@ -206,15 +202,15 @@ func arrangeSingle(spec Spec, s Session, clients, reflectors []plan.Node, slots 
 	return l
 }
 
-// divide makes the groups of a census and their BGPPeers. Open names the one that takes
-// all others, "" for one of its own.
-func (l *Layout) divide(spec Spec, s Session, c *census, open string, slots func(group string) []string) {
+// addGroups adds the groups of a census and their BGPPeers. open names the open group; if it is "", a group without
+// a name is added for that.
+func (l *Layout) addGroups(spec Spec, s Session, c *census, open string, slots func(group string) []string) {
 	names := c.names()
 	if open == "" {
 		names = append(names, "")
 	}
 	clients := c.counts(names)
-	for _, n := range c.others {
+	for _, n := range c.ungrouped {
 		clients[slices.Index(names, cmp.Or(l.Racks[n.Name], open))]++
 	}
 	for i, name := range names {
@@ -235,8 +231,8 @@ func (l *Layout) sortPeers() {
 	slices.SortFunc(l.Peers, func(a, b plan.Peer) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// WithCurrent adds to a spec what the cluster itself remembers: which group is open, and which racks have reflectors.
-// That keeps a layout still at the edge, where one client more or less fills or empties a rack.
+// WithCurrent adds the state of the cluster to a spec: which groups are open, which racks have reflectors, and the cluster IDs.
+// It keeps a layout from changing back and forth when single clients come and go.
 func (s Spec) WithCurrent(nodes []plan.Node, peers []plan.Peer) Spec {
 	s.Open, s.Racks, s.IDs = nil, nil, map[string]string{}
 	for _, p := range peers {
@@ -263,6 +259,6 @@ func (s Spec) WithCurrent(nodes []plan.Node, peers []plan.Peer) Spec {
 			s.IDs[n.Slot] = n.ClusterID
 		}
 	}
-	slices.SortFunc(s.Racks, natural)
+	slices.SortFunc(s.Racks, byNumber)
 	return s
 }

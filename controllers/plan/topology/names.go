@@ -13,7 +13,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// KindOf is the kind that a slot belongs to: Single for none, "" for a value that is no slot's.
+// KindOf returns the topology that a slot belongs to: Single for "", and "" for a value that is no slot.
 func KindOf(slot string) v1alpha1.TopologyType {
 	switch {
 	case slot == SlotSingle, slot == "":
@@ -28,12 +28,12 @@ func KindOf(slot string) v1alpha1.TopologyType {
 	return ""
 }
 
-// slotName is a valid label value, and no two places have the same.
+// slotName returns the name of a slot of a zone or rack. It is a valid label value, and unique.
 func slotName(prefix, place string, number int) string {
-	return prefix + part(place, isSlotPart) + "-" + strconv.Itoa(number)
+	return prefix + namePart(place, isSlotPart) + "-" + strconv.Itoa(number)
 }
 
-// slotPlace is the place of a slot name, as part wrote it.
+// slotPlace returns the zone or rack in a slot's name, "" for none; a hash if slotName wrote one.
 func slotPlace(prefix, slot string) string {
 	place, found := strings.CutPrefix(slot, prefix)
 	dash := strings.LastIndexByte(place, '-')
@@ -43,47 +43,47 @@ func slotPlace(prefix, slot string) string {
 	return place[:dash]
 }
 
-// slotNumber is the number at the end of a slot's name, 0 for none.
+// slotNumber returns the number at the end of a slot's name, 0 for none.
 func slotNumber(slot string) int {
 	n, _ := strconv.Atoi(slot[strings.LastIndexByte(slot, '-')+1:])
 	return n
 }
 
-// peerName of the BGPPeer of a group of clients.
+// peerName returns the name of the BGPPeer of a group of clients.
 func peerName(kind v1alpha1.TopologyType, group string) string {
 	if group == "" {
 		return peerNames[kind]
 	}
-	return peerNames[kind] + "." + part(group, isPeerPart)
+	return peerNames[kind] + "." + namePart(group, isPeerPart)
 }
 
 var peerNames = map[v1alpha1.TopologyType]string{
 	v1alpha1.TopologyQuorum: PeerQuorum, v1alpha1.TopologyMultiCluster: PeerMulti, v1alpha1.TopologyHierarchy: PeerRack,
 }
 
-// hashed is how long a part is that stands for another.
-const hashed = 16
+// hashLength is the length of a hash in a name.
+const hashLength = 16
 
-// part is a value as part of a name, or something as unique where it does not fit. What
-// looks like a hash gets one as well, so that none can choose another's name.
-func part(value string, fits func(string) bool) string {
-	if fits(value) && (len(value) != hashed || strings.Trim(value, "0123456789abcdef") != "") {
+// namePart returns a value for use in a name, or a hash of it if the value does not fit. A value that
+// looks like a hash is hashed too, so that no value results in the name of another.
+func namePart(value string, fits func(string) bool) string {
+	if fits(value) && (len(value) != hashLength || strings.Trim(value, "0123456789abcdef") != "") {
 		return value
 	}
 	sum := sha256.Sum256([]byte(value))
-	return fmt.Sprintf("%x", sum[:hashed/2])
+	return fmt.Sprintf("%x", sum[:hashLength/2])
 }
 
-// isSlotPart: "quorum-" before it and a number after it leave a label value of at most 63 characters.
+// isSlotPart reports whether a slot's name with s in it is a label value, of at most 63 characters.
 func isSlotPart(s string) bool { return len(s) <= 48 && isValue(s) }
 
-// isPeerPart: names of BGPPeers are in lower case.
+// isPeerPart reports whether a BGPPeer's name may contain s.
 func isPeerPart(s string) bool { return len(validation.IsDNS1123Label(s)) == 0 }
 
-// isValue reports whether s is a label value, not empty. No other ever gets into a selector.
+// isValue reports whether s is a label value and not empty. Selectors contain no other values.
 func isValue(s string) bool { return s != "" && len(validation.IsValidLabelValue(s)) == 0 }
 
-// isRack reports whether s is a rack that rrpool itself has made: a number from 1.
+// isRack reports whether s is a rack of rrpool's: a number from 1.
 func isRack(s string) bool {
 	n, err := strconv.Atoi(s)
 	return err == nil && n > 0 && n <= mostGroups && strconv.Itoa(n) == s
@@ -93,7 +93,7 @@ func isRack(s string) bool {
 
 func isClient(role string) string { return "!has(" + role + ")" }
 
-// RoleLabel is the role label that a BGPPeer of ours knows clients by; of one without clients, the one given.
+// RoleLabel returns the role label in the selector of one of rrpool's BGPPeers for clients; of any other BGPPeer, otherwise.
 func RoleLabel(p plan.Peer, otherwise string) string {
 	_, rest, _ := strings.Cut(p.NodeSelector, "!has(")
 	key, _, _ := strings.Cut(rest, ")")
@@ -104,14 +104,14 @@ func equals(key, value string) string { return key + ` == "` + value + `"` }
 
 func in(key string, values []string) string { return key + " in " + list(values) }
 
-// notIn is true of nodes without the label as well.
+// notIn returns a selector that selects nodes without the label too.
 func notIn(key string, values []string) string { return key + " not in " + list(values) }
 
 func list(values []string) string { return `{"` + strings.Join(values, `","`) + `"}` }
 
 func startsWith(key, prefix string) string { return key + ` starts with "` + prefix + `"` }
 
-// peer is a BGPPeer of ours.
+// peer returns one of rrpool's BGPPeers.
 func peer(name, nodes, peers string, s Session) plan.Peer {
 	return plan.Peer{
 		Name: name, Owned: true, NodeSelector: nodes, PeerSelector: peers,
@@ -119,12 +119,11 @@ func peer(name, nodes, peers string, s Session) plan.Peer {
 	}
 }
 
-// SelectsByRack reports whether a BGPPeer selects clients by the label that rrpool writes.
+// SelectsByRack reports whether a BGPPeer selects clients by plan.RackLabel.
 func SelectsByRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "+plan.RackLabel+" ") }
 
-// Scoped gives Single's peers as they have to be while there are reflectors of a
-// topology that has other cluster IDs: they select those of Single only, and of Quorum,
-// which has the same ID and may not be rid of them yet. They render the same sessions.
+// Scoped returns the BGPPeers of Single for the time in which reflectors have other cluster IDs, of another topology.
+// They select only the reflectors of Single and of Quorum, which have the same cluster ID. The sessions of these stay the same.
 func Scoped(roleLabel string, s Session) []plan.Peer {
 	return flat(roleLabel, equals(roleLabel, SlotSingle)+" || "+startsWith(roleLabel, SlotQuorum), s)
 }

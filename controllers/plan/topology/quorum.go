@@ -11,38 +11,38 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// sharing is what becomes of a census where all reflectors peer with each other: Quorum and MultiCluster.
-type sharing struct {
+// groupSlots assigns slots to the groups of a census in a Quorum or MultiCluster, where all reflectors peer with each other.
+type groupSlots struct {
 	*census
-	kind          v1alpha1.TopologyType
-	zones         []string
-	perZone, each int
-	zoned, others *shares
+	kind              v1alpha1.TopologyType
+	zones             []string
+	perZone, perGroup int
+	byHome, spreadOut *shares
 }
 
-func newSharing(spec Spec, c *census, zones []string, perZone int) *sharing {
-	s := &sharing{census: c, kind: spec.Kind, zones: zones, perZone: perZone}
+func newGroupSlots(spec Spec, c *census, zones []string, perZone int) *groupSlots {
+	s := &groupSlots{census: c, kind: spec.Kind, zones: zones, perZone: perZone}
 	quota := quorums(len(zones), spec.Redundancy-1)
 	if spec.Kind == v1alpha1.TopologyMultiCluster {
 		quota = func(perZone int) int { return min(spec.Redundancy, len(zones)*perZone) }
 	}
-	s.each = quota(perZone)
+	s.perGroup = quota(perZone)
 	members := map[division]int{byLabel: sizeGroups * len(zones), byZone: len(zones), bySize: sizeGroups}[c.division]
-	s.others = share(len(zones), perZone, members, false, quota)
-	s.zoned = s.others
+	s.spreadOut = newShares(len(zones), perZone, members, false, quota)
+	s.byHome = s.spreadOut
 	if c.division == byZone && spec.Kind == v1alpha1.TopologyQuorum {
-		s.zoned = share(len(zones), perZone, len(zones), len(zones) > 1, quota)
+		s.byHome = newShares(len(zones), perZone, len(zones), len(zones) > 1, quota)
 	}
 	return s
 }
 
-// all: every client peers with every reflector.
-func (s *sharing) all() bool { return s.each == len(s.zones)*s.perZone }
+// fullMesh reports whether every client peers with every reflector.
+func (s *groupSlots) fullMesh() bool { return s.perGroup == len(s.zones)*s.perZone }
 
-// slots of a group, as names.
-func (s *sharing) slots(group string) []string {
+// slotNames returns the names of a group's slots, sorted.
+func (s *groupSlots) slotNames(group string) []string {
 	var out []string
-	for z, has := range s.share(group) {
+	for z, has := range s.slotsByZone(group) {
 		for i, yes := range has {
 			if yes {
 				out = append(out, slotName(prefixes[s.kind], s.zones[z], i+1))
@@ -57,31 +57,31 @@ var prefixes = map[v1alpha1.TopologyType]string{
 	v1alpha1.TopologyQuorum: SlotQuorum, v1alpha1.TopologyMultiCluster: SlotMulti,
 }
 
-// share of a group in the slots of each zone.
-func (s *sharing) share(group string) [][]bool {
+// slotsByZone returns which slots of each zone a group has.
+func (s *groupSlots) slotsByZone(group string) [][]bool {
 	home := slices.Index(s.zones, group)
 	switch {
 	case group == "" || s.division == byZone && home < 0:
-		return s.others.has[0]
+		return s.spreadOut.has[0]
 	case s.division == byZone:
-		return s.zoned.has[home]
+		return s.byHome.has[home]
 	case s.division == bySize:
 		n, _ := strconv.Atoi(group)
-		return s.others.has[(n-1)%len(s.others.has)]
+		return s.spreadOut.has[(n-1)%len(s.spreadOut.has)]
 	}
 	sum := sha256.Sum256([]byte(group))
-	// Home is the zone of the oldest client: those that come later do not change it.
+	// The home zone is that of the oldest client, so that new clients do not change it.
 	if home = slices.Index(s.zones, s.groups[group].oldest.Zone); home < 0 {
 		home = int(sum[4]) % len(s.zones)
 	}
-	return s.others.has[int(binary.BigEndian.Uint32(sum[:4])%sizeGroups)*len(s.zones)+home]
+	return s.spreadOut.has[int(binary.BigEndian.Uint32(sum[:4])%sizeGroups)*len(s.zones)+home]
 }
 
-// busiest is how many clients the busiest reflector has.
-func (s *sharing) busiest() int {
+// busiest returns the number of clients of the reflector with most.
+func (s *groupSlots) busiest() int {
 	load := make([]int, len(s.zones)*s.perZone)
 	add := func(group string, clients int) {
-		for z, has := range s.share(group) {
+		for z, has := range s.slotsByZone(group) {
 			for i, yes := range has {
 				if yes {
 					load[z*s.perZone+i] += clients
@@ -89,8 +89,8 @@ func (s *sharing) busiest() int {
 			}
 		}
 	}
-	others := len(s.census.others)
-	if s.division == bySize { // they will go where fewest are
+	others := len(s.census.ungrouped)
+	if s.division == bySize { // each will get the group with fewest clients
 		names := sizeNames()
 		before := s.counts(names)
 		after := slices.Clone(before)
@@ -108,26 +108,26 @@ func (s *sharing) busiest() int {
 	return slices.Max(load)
 }
 
-// quorumFits reports whether some number of reflectors has few enough clients each.
+// quorumFits reports whether some number of reflectors is enough for no reflector to have too many clients.
 func quorumFits(spec Spec, c *census, zones []string) bool {
-	_, ok := fewest(spec, c, zones, 1)
+	_, ok := fewestPerZone(spec, c, zones, 1)
 	return ok
 }
 
-// fewest is the smallest number per zone, from least on, with which no reflector has too many clients.
-func fewest(spec Spec, c *census, zones []string, least int) (perZone int, ok bool) {
+// fewestPerZone returns the smallest number of reflectors per zone, at least least, with which none has too many clients.
+func fewestPerZone(spec Spec, c *census, zones []string, least int) (perZone int, ok bool) {
 	for p := least; p <= max(least, mostPerZone/len(zones)); p++ {
-		if newSharing(spec, c, zones, p).busiest() <= spec.MaxClients {
+		if newGroupSlots(spec, c, zones, p).busiest() <= spec.MaxClients {
 			return p, true
 		}
 	}
 	return least, false
 }
 
-// arrangeShared arranges Quorum and MultiCluster.
+// arrangeShared returns the layout of a Quorum or MultiCluster.
 func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
-	c := divide(spec, clients, zones)
-	sh := newSharing(spec, c, zones, perZone)
+	c := chooseDivision(spec, clients, zones)
+	sh := newGroupSlots(spec, c, zones, perZone)
 	l := Layout{Kind: spec.Kind}
 	for n := 1; n <= perZone; n++ {
 		for _, z := range zones {
@@ -137,33 +137,33 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 	l.fillByZone(reflectors, zones)
 	reflector, name := startsWith(spec.RoleLabel, prefixes[spec.Kind]), PeerQuorumReflectors
 	if spec.Kind == v1alpha1.TopologyMultiCluster {
-		l.number(spec, firstSlotID, endOfIDs, reflectors)
+		l.assignIDs(spec, firstSlotID, endOfIDs, reflectors)
 		name = PeerMultiReflectors
 	}
 	l.Peers = append(l.Peers, peer(name, reflector, reflector, s))
 	open := ""
 	switch {
-	case sh.all():
-		c = &census{} // the clients need not be divided
+	case sh.fullMesh():
+		c = &census{} // one group is enough
 		for i := range clients {
-			c.others = append(c.others, &clients[i])
+			c.ungrouped = append(c.ungrouped, &clients[i])
 		}
 	case c.division == bySize:
 		for _, name := range sizeNames() {
-			c.open(name)
+			c.group(name)
 		}
 		var serving []string
 		if slices.ContainsFunc(spec.Open, func(name string) bool { return strings.HasPrefix(name, peerNames[spec.Kind]+".") }) {
 			serving = c.names()
 		}
-		open = l.assign(spec, c, serving)
+		open = l.assignRacks(spec, c, serving)
 	}
-	l.divide(spec, s, c, open, sh.slots)
+	l.addGroups(spec, s, c, open, sh.slotNames)
 	l.Depth = depth(l.Groups, spec.Kind)
 	return l
 }
 
-// fillByZone puts reflectors without a slot into the free ones of their zone.
+// fillByZone assigns reflectors without a slot to the free slots of their zone.
 func (l *Layout) fillByZone(reflectors []plan.Node, zones []string) {
 	free := l.fillSlots(reflectors)
 	for i, s := range l.Slots {
@@ -174,7 +174,7 @@ func (l *Layout) fillByZone(reflectors []plan.Node, zones []string) {
 	}
 }
 
-// sizeNames are the groups by size.
+// sizeNames returns the names of the groups in a division by size.
 func sizeNames() []string {
 	out := make([]string, sizeGroups)
 	for i := range out {

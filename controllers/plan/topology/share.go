@@ -1,26 +1,26 @@
 package topology
 
-// shares divides the slots of each zone among groups of clients, so that each group has its number of them and each
-// slot about as many groups. Everything follows from the number of slots per zone alone, step by step from one: a
-// step keeps what each group had before, but for one slot at most. To be the same whatever other groups exist,
-// groups are mapped to a fixed number of members. Of these each has a home, the zone that comes first, and the
-// others after it, in a circle.
+// shares assigns slots to groups of clients, so that each group has the number it needs and each slot serves about as
+// many groups. The result depends only on the number of slots per zone. It is computed for one slot per zone, then for
+// two and so on: each step changes at most one of a group's earlier slots in a zone. So that it does not depend on which
+// groups exist, groups are mapped to a fixed number of members. Each member has a home zone; the other zones follow in
+// their order, and after the last the first.
 type shares struct {
 	zones int
-	// own: each member has all the slots of its home. Its clients are all there, so with
-	// the home they lose no other. Otherwise clients may be in every zone, and theirs are
-	// spread evenly, so that no zone takes too many with it.
-	own bool
+	// keepsHome: each member has all slots of its home zone, where all of its clients are. If that zone fails, the
+	// clients fail with it. Otherwise clients may be in every zone, and a member's slots are
+	// distributed evenly over the zones.
+	keepsHome bool
 	// has[member][zone][number - 1]: the member peers with that slot.
 	has [][][]bool
 	// load[zone][number - 1] is how many members peer with that slot.
 	load [][]int
 }
 
-// share divides. quota is how many slots each member gets when there are so many per zone: when that grows by one,
-// it grows by at most one per zone, and for members with their own zone by at least one.
-func share(zones, perZone, members int, own bool, quota func(perZone int) int) *shares {
-	s := &shares{zones: zones, own: own, has: make([][][]bool, members), load: make([][]int, zones)}
+// newShares returns the shares of members. quota is the number of slots of each member by the number of slots per zone. When that
+// grows by one, quota must grow by at most one per zone, and with own by at least one.
+func newShares(zones, perZone, members int, own bool, quota func(perZone int) int) *shares {
+	s := &shares{zones: zones, keepsHome: own, has: make([][][]bool, members), load: make([][]int, zones)}
 	for i := range s.has {
 		s.has[i] = make([][]bool, zones)
 	}
@@ -30,9 +30,9 @@ func share(zones, perZone, members int, own bool, quota func(perZone int) int) *
 	return s
 }
 
-// grow gives all members the new slot of each zone, and takes one away from those that then have too many: the
-// busiest, but from each member an old one in one zone only. One that still gets more may take a slot that it did
-// not have before instead of the new, in one zone as well: on the way back that is the one to give up.
+// grow assigns the new slot of each zone to all members, and removes one from each member that then has too many: the
+// slot with most members, but an older one in one zone only. A member that keeps the new slot may exchange it for an
+// older one with fewer members, in one zone only.
 func (s *shares) grow(perZone, quota int) {
 	members := len(s.has)
 	moved, swapped := make([]bool, members), make([]bool, members)
@@ -42,12 +42,12 @@ func (s *shares) grow(perZone, quota int) {
 		for j := range members {
 			m := (i + j) % members
 			s.has[m][z] = append(s.has[m][z], true)
-			for surplus := held(s.has[m][z]) - s.quota(m, z, perZone, quota); surplus > 0; surplus-- {
-				slot := s.busiest(m, z, moved[m])
+			for surplus := countTrue(s.has[m][z]) - s.quota(m, z, perZone, quota); surplus > 0; surplus-- {
+				slot := s.mostUsed(m, z, moved[m])
 				moved[m] = moved[m] || slot != perZone-1
 				s.set(m, z, slot, false)
 			}
-			idle := s.idlest(m, z)
+			idle := s.leastUsed(m, z)
 			if s.has[m][z][perZone-1] && !swapped[m] && idle >= 0 && s.load[z][idle] < s.load[z][perZone-1]-1 {
 				swapped[m] = true
 				s.set(m, z, perZone-1, false)
@@ -66,7 +66,8 @@ func (s *shares) set(m, z, slot int, has bool) {
 	}
 }
 
-func held(slots []bool) int {
+// countTrue counts the slots that a member has.
+func countTrue(slots []bool) int {
 	n := 0
 	for _, has := range slots {
 		if has {
@@ -76,10 +77,10 @@ func held(slots []bool) int {
 	return n
 }
 
-// quota of a member in a zone.
+// quota returns how many of a member's slots are in a zone.
 func (s *shares) quota(m, z, perZone, quota int) int {
 	distance := (z - m%s.zones + s.zones) % s.zones
-	if !s.own {
+	if !s.keepsHome {
 		return (quota + s.zones - 1 - distance) / s.zones
 	}
 	if distance == 0 {
@@ -88,9 +89,9 @@ func (s *shares) quota(m, z, perZone, quota int) int {
 	return (quota - perZone + s.zones - 1 - distance) / (s.zones - 1)
 }
 
-// busiest of the slots that a member has in a zone, the newest among equals, and the
-// newest anyway if no other may go.
-func (s *shares) busiest(m, z int, moved bool) int {
+// mostUsed returns the member's slot in a zone that has most members, the newest among equals. With moved it
+// is the newest in any case.
+func (s *shares) mostUsed(m, z int, moved bool) int {
 	newest := len(s.load[z]) - 1
 	for !s.has[m][z][newest] {
 		newest--
@@ -104,8 +105,8 @@ func (s *shares) busiest(m, z int, moved bool) int {
 	return best
 }
 
-// idlest of the slots that a member does not have in a zone, or -1.
-func (s *shares) idlest(m, z int) int {
+// leastUsed returns the slot in a zone with fewest members that the member does not have, or -1.
+func (s *shares) leastUsed(m, z int) int {
 	best := -1
 	for slot, has := range s.has[m][z] {
 		if !has && (best < 0 || s.load[z][slot] < s.load[z][best]) {
@@ -115,8 +116,8 @@ func (s *shares) idlest(m, z int) int {
 	return best
 }
 
-// quorums gives the number of reflectors that each client needs, by their number per zone: so many that any two
-// clients still share one when some have failed, or when a whole zone has. It grows evenly, see share.
+// quorums returns the number of reflectors that each client of a Quorum needs, by the number of reflectors per zone: any two
+// clients share one after so many failures, and after the failure of a zone. It grows as newShares requires.
 func quorums(zones, failures int) func(perZone int) int {
 	known := []int{0}
 	return func(perZone int) int {
@@ -135,4 +136,5 @@ func quorums(zones, failures int) func(perZone int) int {
 	}
 }
 
+// ceil returns n divided by by, rounded up.
 func ceil(n, by int) int { return (n + by - 1) / by }

@@ -11,7 +11,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Reasons to refuse a topology.
+// The reasons for which a topology is refused.
 const (
 	ReasonTooManyClients = "TooManyClients"
 	ReasonTooManyPaths   = "TooManyPaths"
@@ -21,12 +21,12 @@ const (
 // kinds in the order in which Auto prefers them.
 var kinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy}
 
-// Size says how many reflectors the topology takes, the same number in each zone, and turns Auto into a kind. Sized
-// is what spec.sizing asks for, all zones together: fewer are never enough, except in a Hierarchy, which takes what
-// its racks need. What the caller's limits are, it checks itself. Now is the kind that the cluster has, "" for
-// none: Auto leaves it for a smaller one only if that holds all clients with 90% of the limit.
+// Size returns how many reflectors the topology takes, the same number in each zone, and the Spec with Auto resolved. sized
+// is the number that spec.sizing requires, all zones together. It is the minimum except in a Hierarchy, which takes what
+// its racks need. The caller checks its own limits. now is the current topology, "" for
+// none: Auto changes to a smaller one only if that serves all clients with 90% of the limit.
 func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) (resolved Spec, total int, problem *plan.Problem) {
-	zones = sound(zones)
+	zones = distinctZones(zones)
 	if spec.Kind == v1alpha1.TopologyAuto {
 		sized = max(sized, spec.Redundancy)
 		spec = automatic(spec, clients, zones, sized, now)
@@ -39,7 +39,7 @@ func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha
 	return spec, total, problem
 }
 
-// automatic chooses the kind: the first that has no problem. A Quorum is none when it
+// automatic returns the Spec with the topology that Auto chooses: the first without a problem. A Quorum is not chosen if it
 // takes more reflectors than a Hierarchy.
 func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) Spec {
 	tiered := spec
@@ -60,17 +60,17 @@ func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1
 	return tiered
 }
 
-// measure sizes one kind. Problems are of the size that it says.
+// measure returns the number of reflectors that a topology takes, and what is wrong with that number.
 func measure(spec Spec, clients []plan.Node, zones []string, sized int) (total int, problem *plan.Problem) {
 	perZone := max(ceil(sized, len(zones)), 1)
 	switch spec.Kind {
 	case v1alpha1.TopologyQuorum, v1alpha1.TopologyMultiCluster:
-		c := divide(spec, clients, zones)
+		c := chooseDivision(spec, clients, zones)
 		if problem := tooManyRacks(spec, c, len(c.groups), 0, len(clients)); problem != nil {
 			return perZone * len(zones), problem
 		}
-		enough, _ := fewest(spec, c, zones, perZone)
-		sh := newSharing(spec, c, zones, enough)
+		enough, _ := fewestPerZone(spec, c, zones, perZone)
+		sh := newGroupSlots(spec, c, zones, enough)
 		total = enough * len(zones)
 		return total, cmp.Or(tooManyPaths(spec, paths(sh), total), tooManyClients(spec, total, sh.busiest(), "each of the busiest"))
 	case v1alpha1.TopologyHierarchy:
@@ -84,6 +84,7 @@ func measure(spec Spec, clients []plan.Node, zones []string, sized int) (total i
 	)
 }
 
+// measureTiers is measure for a Hierarchy.
 func measureTiers(spec Spec, clients []plan.Node, zones []string) (total int, problem *plan.Problem) {
 	t := newTiers(spec, clients, zones, 0)
 	needed := spec.Redundancy
@@ -100,16 +101,16 @@ func measureTiers(spec Spec, clients []plan.Node, zones []string) (total int, pr
 	}
 	rack, most := t.largest(spec)
 	problem = tooManyPaths(spec, paths, total)
-	if t.division != bySize { // there a rack that overflows is full, and the next one open
+	if t.division != bySize { // by size, another rack is added when one is full
 		problem = cmp.Or(problem, tooManyClients(spec, total, most, "each reflector of rack "+rack), tooManyClients(spec, total, len(t.racks)*t.perRack, "each spine"))
 	}
 	return total, problem
 }
 
-// paths is the most to one prefix that a node gets where all reflectors are joined.
-func paths(sh *sharing) uint64 {
+// paths returns the most paths to one prefix that a node has in a Quorum or MultiCluster.
+func paths(sh *groupSlots) uint64 {
 	if sh.kind == v1alpha1.TopologyQuorum {
-		return uint64(sh.each) //nolint:gosec // G115: a count
+		return uint64(sh.perGroup) //nolint:gosec // G115: a count
 	}
 	var groups []Group
 	names := append(sh.names(), "")
@@ -117,7 +118,7 @@ func paths(sh *sharing) uint64 {
 		names = sizeNames()
 	}
 	for _, name := range names {
-		groups = append(groups, Group{Slots: sh.slots(name)})
+		groups = append(groups, Group{Slots: sh.slotNames(name)})
 	}
 	return pathsInMesh(groups, len(sh.zones)*sh.perZone)
 }
@@ -137,7 +138,7 @@ func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
 		"and spec.topology.maxClientsPerReflector is %d", spec.Kind, total, who, clients, spec.MaxClients)
 }
 
-// remedy names the topology that Auto would choose, and what else helps.
+// remedy names the topology that Auto would choose, and other settings that help.
 func remedy(spec Spec, clients []plan.Node, zones []string, sized int, reason string) string {
 	var ways []string
 	other := automatic(spec, clients, zones, sized, "")
@@ -153,7 +154,7 @@ func remedy(spec Spec, clients []plan.Node, zones []string, sized int, reason st
 	return strings.Join(append(ways, "raise the limit"), ", or ")
 }
 
-// tooManyRacks: a label whose every value is a group of its own is no rack's.
+// tooManyRacks returns a problem if a label divides clients into too many groups, as one does whose value differs on every node.
 func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Problem {
 	field, value, advice := "spec.topology.rackLabel", spec.RackLabel, "name a label that more nodes share, or leave it out"
 	switch c.division {
@@ -171,8 +172,8 @@ func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Proble
 		"%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
 }
 
-// depth is how many reflectors have to be lost to cut some clients off from others,
-// among those groups that have clients: where none has two, among all.
+// depth returns how many reflectors must fail until two clients have no route to each other,
+// among groups that have clients; with less than two clients, among all groups.
 func depth(groups []Group, kind v1alpha1.TopologyType) int {
 	withClients := slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Clients == 0 })
 	total := 0
@@ -186,7 +187,7 @@ func depth(groups []Group, kind v1alpha1.TopologyType) int {
 	for i, a := range withClients {
 		for _, b := range withClients[i+1:] {
 			if kind == v1alpha1.TopologyQuorum {
-				least = min(least, shared(a.Slots, b.Slots))
+				least = min(least, countCommon(a.Slots, b.Slots))
 			}
 			least = min(least, len(a.Slots), len(b.Slots))
 		}
@@ -197,8 +198,8 @@ func depth(groups []Group, kind v1alpha1.TopologyType) int {
 	return least
 }
 
-// shared counts what two sorted lists have in common.
-func shared(a, b []string) int {
+// countCommon counts what two sorted lists have in common.
+func countCommon(a, b []string) int {
 	n := 0
 	for _, s := range a {
 		if _, ok := slices.BinarySearch(b, s); ok {
@@ -208,13 +209,13 @@ func shared(a, b []string) int {
 	return n
 }
 
-// walks counts the ways from one reflector to another in a full mesh of them where each
-// has its own cluster ID: a route goes each way that meets no reflector twice.
-func walks(reflectors int) uint64 {
+// pathsBetween counts the paths from one reflector to another in a full mesh of reflectors that each
+// have their own cluster ID: a route takes every path without a reflector twice.
+func pathsBetween(reflectors int) uint64 {
 	sum, way := uint64(1), uint64(1)
 	for k := reflectors - 2; k > 0; k-- {
 		if way > math.MaxUint32 {
-			return way // more than is worth counting
+			return way // any larger number is refused too
 		}
 		way *= uint64(k)
 		sum += way
@@ -222,19 +223,18 @@ func walks(reflectors int) uint64 {
 	return sum
 }
 
-// pathsInMesh is the most paths to one prefix in a MultiCluster: on a client of some
-// reflectors to a client of others.
+// pathsInMesh returns the most paths to one prefix that a node of a MultiCluster has.
 func pathsInMesh(groups []Group, reflectors int) uint64 {
 	var most uint64
-	each := walks(reflectors)
+	each := pathsBetween(reflectors)
 	for i, a := range groups {
 		for _, b := range groups[i:] {
-			both := uint64(shared(a.Slots, b.Slots)) //nolint:gosec // G115: a count
+			both := uint64(countCommon(a.Slots, b.Slots)) //nolint:gosec // G115: a count
 			peerings := uint64(len(a.Slots) * len(b.Slots))
 			most = max(most, both+(peerings-both)*each)
 		}
 		if len(a.Slots) < reflectors {
-			most = max(most, uint64(len(a.Slots))*each) // on a reflector that the origin does not have
+			most = max(most, uint64(len(a.Slots))*each) // on a reflector that the prefix' node has no session with
 		}
 	}
 	return most

@@ -1,4 +1,4 @@
-// Package topology decides which nodes reflect and which BGPPeers that takes.
+// Package topology decides which nodes are route reflectors, for which clients, and by which BGPPeers.
 package topology
 
 import (
@@ -14,33 +14,32 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The names of our BGPPeers. Their number depends on groups, never on nodes.
+// The names of the BGPPeers of Single.
 const (
 	PeerReflectors = "rrpool-reflectors"
 	PeerClients    = "rrpool-clients"
 )
 
-// Session is what all sessions with reflectors have in common.
+// Session holds the settings of all sessions with reflectors.
 type Session struct {
 	Password       *plan.SecretRef
 	MaxRestartTime *time.Duration
 }
 
-// InPlace gives the BGPPeers of one reflector group whose reflectors run workloads too. Clients peer with
-// reflectors as in Single. Between two reflectors there is one peer of its own, by which one is the other's client
-// (see Peerings), so that nothing about their session changes when the client gets the role, or gives it back.
-// While there is no reflector, manual keeps the first one from having sessions before its clients have begun to
-// connect: both sides of these sessions connect, and at the same moment they break each other's connection for
-// seconds.
+// InPlace returns the BGPPeers of Single for reflectors that run workloads too. Clients peer with
+// reflectors as in Single. Each pair of reflectors has BGPPeers of its own, by which one is the other's client
+// (see Peerings): their session does not change when the client gets the role, or gives it up.
+// While there is no reflector yet, manual keeps the first one from connecting to its clients: if both sides
+// connect at the same time, they break each other's connection for some seconds.
 func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []plan.Peer {
 	clients := Single(roleLabel, s)[0]
 	clients.Manual = manual
 	return append([]plan.Peer{clients}, peerings...)
 }
 
-// Peerings gives the BGPPeers by which client is a client of reflector, whether that has the role or not: one in
-// each address family that both have. A peer given by address has no cluster ID for Calico, hence always "rr
-// client"; the reverse side, which Calico adds by itself, is that of an ordinary client as long as both have the
+// Peerings returns the BGPPeers, one for each common address family, by which client is a client of reflector,
+// whether or not client has the role too. For Calico, a peer given by address has no cluster ID, so BIRD gets "rr
+// client" for it. The reverse side, which Calico configures by itself, is that of an ordinary client if both have the
 // same cluster ID.
 func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	var out []plan.Peer
@@ -55,11 +54,11 @@ func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 // IsPairPeer reports whether rrpool made the BGPPeer for one pair of in-place nodes, as Peerings does.
 func IsPairPeer(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != "" }
 
-// longestName is what a BGPPeer's name may have, less what Calico may append.
+// longestName is the limit of BGPPeer names less what Calico may append.
 const longestName = 200
 
-// peeringName is the same whichever of the two is the reflector, so that one write reverses the peering.
-// Where the names are too long it is something as unique.
+// peeringName does not depend on which of the two is the reflector, so that one write reverses the peering.
+// If the nodes' names are too long it contains a hash of them.
 func peeringName(a, b string, addr netip.Addr) string {
 	family := "v4"
 	if addr.Is6() {
@@ -76,22 +75,21 @@ func peeringName(a, b string, addr netip.Addr) string {
 	return name
 }
 
-// Single gives the BGPPeers of one reflector group: every client peers with every reflector, and reflectors with
-// each other. The two selectors exclude each other, so no two forward peers ever match the same pair of nodes
-// (whose winner Calico does not define).
+// Single returns the BGPPeers of Single: every client peers with every reflector, and reflectors with
+// each other. The two node selectors exclude each other, so no session is configured by two BGPPeers: Calico does not
+// define which of them would win.
 func Single(roleLabel string, s Session) []plan.Peer {
 	return flat(roleLabel, "has("+roleLabel+")", s)
 }
 
-// flat are the BGPPeers of one group, of the reflectors that this selector selects.
+// flat returns the BGPPeers of Single for the reflectors that a selector selects.
 func flat(roleLabel, reflector string, s Session) []plan.Peer {
 	return []plan.Peer{peer(PeerClients, isClient(roleLabel), reflector, s), peer(PeerReflectors, reflector, reflector, s)}
 }
 
-// Choose picks perZone reflectors in each of zones from the dedicated nodes; no zones means every zone that has
-// some. It is sticky: nodes in the role come first unless they are lost, then Ready ones, then the oldest. For a
-// topology without spines, spines come before those that have clients: they can be spared first. The result is
-// sorted by name.
+// Choose returns perZone reflectors in each of zones from the dedicated nodes, sorted by name; no zones means all zones
+// that have any. Current reflectors come first unless leaves accepts them, then Ready nodes, then the oldest. If the
+// topology has no spines, current spines come before reflectors of clients, because they can change first.
 func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []string, leaves func(plan.Node) bool) []plan.Node {
 	byZone := map[string][]plan.Node{}
 	for _, n := range nodes {
