@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/test/controlplane"
 	"github.com/rrpool/rrpool/test/leaks"
@@ -112,14 +113,14 @@ func TestAFieldThatCannotBeReadHidesNothing(t *testing.T) {
 			c = b.await("the one that came after a spoiled one", func(c plan.Cluster) bool { return find(c, "b-good").Name != "" })
 			require.Equal(t, "has(a)", find(c, "a-spoiled").NodeSelector)
 			require.Len(t, c.Problems, 1)
-			require.Equal(t, plan.ReasonUnreadable, c.Problems[0].Reason)
+			require.Equal(t, reason.ObjectUnreadable, c.Problems[0].Reason)
 			require.Contains(t, c.Problems[0].Message, "BGPPeer a-spoiled")
 			require.Contains(t, c.Problems[0].Message, field)
 			c.BGP.Saved, c.Nodes[0].Ready = &plan.Mesh{}, true // a cluster whose route reflectors are gone
 			lost := rollout.Next(rollout.Observed{Cluster: c}, rollout.Desired{MinServing: 2}, b.clock.Now())
 			require.True(t, lost.Urgent, "the safety net acts: %+v", lost)
 			c.BGP = plan.BGPConfig{}
-			require.Equal(t, plan.ReasonUnreadable, rollout.Next(rollout.Observed{Cluster: c}, rollout.Desired{}, b.clock.Now()).Problem.Reason, "nothing begins")
+			require.Equal(t, reason.ObjectUnreadable, rollout.Next(rollout.Observed{Cluster: c}, rollout.Desired{}, b.clock.Now()).Problem.Reason, "nothing begins")
 			another := b.adapter()
 			stop := start(t, another)
 			require.NoError(t, another.WaitSynced(t.Context()))
@@ -227,7 +228,7 @@ func TestNodesWithoutBGPAreAProblemOfItsOwn(t *testing.T) {
 	b.run()
 	seen := b.observe()
 	require.Len(t, seen.Problems, 1)
-	require.Equal(t, ReasonBGPDisabled, seen.Problems[0].Reason)
+	require.Equal(t, reason.BGPDisabled, seen.Problems[0].Reason)
 	b.node("10.240.0.6", nil)
 	require.Empty(t, b.observe().Problems, "one node that does is enough, whatever the other has")
 }
@@ -248,7 +249,7 @@ func TestALockedDatastoreIsNotWrittenTo(t *testing.T) {
 	}
 	information("false")
 	seen := b.await("the lock", func(c plan.Cluster) bool { return c.Locked != nil })
-	require.Equal(t, ReasonDatastoreLocked, seen.Locked.Reason)
+	require.Equal(t, reason.DatastoreLocked, seen.Locked.Reason)
 	require.NotContains(t, b.tryAll(), nil, "each is refused")
 	require.Empty(t, b.observe().Peers)
 
@@ -277,7 +278,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	b.run()
 	seen := b.observe()
 	require.Len(t, seen.Problems, 1)
-	require.Equal(t, ReasonCalicoNotInstalled, seen.Problems[0].Reason)
+	require.Equal(t, reason.CalicoNotInstalled, seen.Problems[0].Reason)
 	require.False(t, b.watch(plan.StatusRequest{Node: five}))
 
 	// First everything but the reports, as before Calico 3.21.
@@ -296,7 +297,7 @@ func TestACalicoThatIsNotThereIsAProblemUntilItIsInstalled(t *testing.T) {
 	}
 	require.NoError(t, controlplane.InstallCRDs(plane.AdminConfig(), dir))
 	seen = b.await("Calico without reports", func(c plan.Cluster) bool {
-		return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonNodeStatusCRDMissing
+		return len(c.Problems) == 1 && c.Problems[0].Reason == reason.NodeStatusCRDMissing
 	})
 	require.Contains(t, seen.Problems[0].Message, "rollout.gate: Timer")
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // calicoNodePod is a pod of calico-node's, Ready since then, or not.
@@ -224,7 +225,7 @@ func TestABackendWithoutBIRDIsSeenBeforeAnythingIsOrdered(t *testing.T) {
 		t.Helper()
 		b.clock.Move(time.Minute)
 		b.await(what, func(c plan.Cluster) bool {
-			return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonBGPDisabled && strings.Contains(c.Problems[0].Message, says)
+			return len(c.Problems) == 1 && c.Problems[0].Reason == reason.BGPDisabled && strings.Contains(c.Problems[0].Message, says)
 		})
 	}
 	fine := func(what string, unknown bool) {
@@ -301,7 +302,7 @@ func TestCanalIsRefusedAndWhatIsNotSeenIsNotKnown(t *testing.T) {
 		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: BackendVariable, Value: "none"}}
 		create(pod)
 		b.await(label, func(c plan.Cluster) bool {
-			return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonBGPDisabled && strings.Contains(c.Problems[0].Message, "as flannel does in Canal")
+			return len(c.Problems) == 1 && c.Problems[0].Reason == reason.BGPDisabled && strings.Contains(c.Problems[0].Message, "as flannel does in Canal")
 		})
 		require.NoError(t, b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 		b.await("no "+label, func(c plan.Cluster) bool { return len(c.Problems) == 0 && c.BGPUnknown != "" })

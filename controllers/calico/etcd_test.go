@@ -21,6 +21,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
@@ -202,7 +203,7 @@ func TestAnotherDatastoreIsLocked(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, locked, seen.Locked != nil, before)
 		if locked {
-			require.Equal(t, ReasonDatastoreChanged, seen.Locked.Reason)
+			require.Equal(t, reason.DatastoreChanged, seen.Locked.Reason)
 		}
 	}
 }
@@ -213,14 +214,14 @@ func TestACalicoThatIsTooOldForItsEtcdIsAProblem(t *testing.T) {
 	require.Nil(t, tooOldForEtcd("master"))
 	require.Nil(t, tooOldForEtcd("v3.31.0"))
 	require.Nil(t, tooOldForEtcd("v3.33.1"))
-	require.Equal(t, ReasonCalicoTooOld, tooOldForEtcd("v3.30.3").Reason)
+	require.Equal(t, reason.CalicoTooOld, tooOldForEtcd("v3.30.3").Reason)
 	onlyInEtcd(t)
 	b := newBench(t)
 	b.node(five, nil)
 	info := b.custom(apiv3.KindClusterInformation, defaultConfig)
 	b.run()
 	b.patch(info, `{"spec":{"calicoVersion":"v3.30.3"}}`)
-	b.await("the problem", func(c plan.Cluster) bool { return len(c.Problems) == 1 && c.Problems[0].Reason == ReasonCalicoTooOld })
+	b.await("the problem", func(c plan.Cluster) bool { return len(c.Problems) == 1 && c.Problems[0].Reason == reason.CalicoTooOld })
 }
 
 // Calico's kube-controllers copies labels. The role label that others put on the Kubernetes Node goes from both.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // With Calico's own etcd a node is two objects. What Calico reads is on Calico's Node there, and our mark of the role with it, so that role,
@@ -35,7 +36,7 @@ func tooOldForEtcd(calico string) *plan.Problem {
 	if v, err := version.ParseGeneric(calico); err != nil || v.AtLeast(oldestInEtcd) {
 		return nil
 	}
-	return plan.Problemf(ReasonCalicoTooOld, "Calico is %s (calicoVersion of ClusterInformation %q), and with an etcd of its own rrpool needs %s or later: upgrade Calico, "+
+	return plan.Problemf(reason.CalicoTooOld, "Calico is %s (calicoVersion of ClusterInformation %q), and with an etcd of its own rrpool needs %s or later: upgrade Calico, "+
 		"or move its objects into the apiserver (rrpool rollback first, then calicoctl datastore migrate)", plan.Plain(calico, longestID), defaultConfig, oldestInEtcd)
 }
 
@@ -99,7 +100,7 @@ func (j *join) problems(calico string) (out []plan.Problem) {
 		out = append(out, *p)
 	}
 	if j.problem != "" {
-		out = append(out, plan.Problem{Reason: ReasonNodesNotJoined, Message: j.problem})
+		out = append(out, plan.Problem{Reason: reason.NodesNotJoined, Message: j.problem})
 	}
 	return out
 }

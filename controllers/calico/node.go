@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // Annotations of Nodes: Calico's own, and our mark.
@@ -239,7 +240,7 @@ func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 }
 
 func standsStill(why string) *plan.Problem {
-	return plan.Problemf(ReasonNodesStale, "the manager's watch of Nodes seems to stand still, as %s: nothing is changed meanwhile, "+
+	return plan.Problemf(reason.NodesStale, "the manager's watch of Nodes seems to stand still, as %s: nothing is changed meanwhile, "+
 		"but for the mesh that comes back; restart the manager if this lasts for minutes", why)
 }
 

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // late is a cache that stands still for some lists.
@@ -63,7 +65,7 @@ func TestAWatchOfNodesThatStandsStillStopsEverythingButTheSafetyNet(t *testing.T
 		t.Helper()
 		seen := b.observe() // no failure: see rollout.safetyNet, which goes first
 		require.Len(t, seen.Problems, 1, why)
-		require.Equal(t, ReasonNodesStale, seen.Problems[0].Reason)
+		require.Equal(t, reason.NodesStale, seen.Problems[0].Reason)
 		require.Contains(t, seen.Problems[0].Message, names)
 	}
 	still()

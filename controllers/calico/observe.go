@@ -18,19 +18,8 @@ import (
 
 	"github.com/rrpool/rrpool/controllers/calico/etcd"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
-)
-
-// The reasons for which Observe reports a problem.
-const (
-	ReasonCalicoNotInstalled   = "CalicoNotInstalled"
-	ReasonBGPDisabled          = "BGPDisabled"
-	ReasonNodeStatusCRDMissing = "NodeStatusCRDMissing"
-	ReasonNodesStale           = "NodesStale"
-	ReasonDatastoreLocked      = "DatastoreLocked"
-	ReasonNodesNotJoined       = "NodesNotJoined"
-	ReasonCalicoTooOld         = "CalicoTooOld"
-	ReasonDatastoreChanged     = "DatastoreChanged"
 )
 
 // lockedMessage: a migration locks the objects that it moves, and leaves them locked when it is done: nobody reads them.
@@ -107,7 +96,7 @@ func (s *store) unreadable() *plan.Problem {
 	for _, key := range slices.Sorted(maps.Keys(s.unread)) {
 		bad = append(bad, fmt.Sprintf("%s (%s)", key, s.unread[key]))
 	}
-	return plan.ProblemIf(len(bad) > 0, plan.ReasonUnreadable, "%s: these fields cannot be read, and Calico then reads no object of that kind any more: correct them", plan.Few(bad))
+	return plan.ProblemIf(len(bad) > 0, reason.ObjectUnreadable, "%s: these fields cannot be read, and Calico then reads no object of that kind any more: correct them", plan.Few(bad))
 }
 
 // installed adds what ClusterInformation says of how Calico was installed to what its pods say: why none runs BIRD, and why it is not known
@@ -154,7 +143,7 @@ func otherDatastore(before, now string) *plan.Problem {
 	if before == "" || (before == EtcdAPI) == (now == EtcdAPI) {
 		return nil
 	}
-	return plan.Problemf(ReasonDatastoreChanged, "status.calicoAPI is %q, and rrpool now reads Calico's objects in %q: nothing is changed; give the manager %s and ETCD_* "+
+	return plan.Problemf(reason.DatastoreChanged, "status.calicoAPI is %q, and rrpool now reads Calico's objects in %q: nothing is changed; give the manager %s and ETCD_* "+
 		"as calico-node has them, or, where Calico itself has moved after rrpool rollback, "+
 		`kubectl patch routereflectorpool default --subresource=status --type=merge --patch '{"status":{"calicoAPI":null}}'`, before, now, etcd.DatastoreVariable)
 }
@@ -224,7 +213,7 @@ func statusesOf(nodes []plan.Node, reports map[string]*report, j *join) map[stri
 func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD string, group schema.GroupVersion) []plan.Problem {
 	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
 		if watches[kind].missing {
-			return []plan.Problem{{Reason: ReasonCalicoNotInstalled, Message: fmt.Sprintf(
+			return []plan.Problem{{Reason: reason.CalicoNotInstalled, Message: fmt.Sprintf(
 				"the API has no %s in group %s, and no CRDs of the other group: rrpool works on clusters whose network is Calico; "+
 					"install Calico, set DATASTORE_TYPE=etcdv3 and Calico's ETCD_* variables where Calico has an etcd of its own, or delete this object", kind, group.Group,
 			)}}
@@ -239,11 +228,11 @@ func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD st
 		why = "calico-node runs no BIRD on any node (" + withoutBIRD + ")"
 	}
 	if why != "" {
-		out = append(out, plan.Problem{Reason: ReasonBGPDisabled, Message: why + ": no BIRD makes BGP sessions; delete this object where something else carries the routes, " +
+		out = append(out, plan.Problem{Reason: reason.BGPDisabled, Message: why + ": no BIRD makes BGP sessions; delete this object where something else carries the routes, " +
 			"as flannel does in Canal and an agent of its own in the VPP dataplane, or, where nothing does, enable BIRD (Installation spec.calicoNetwork.bgp: Enabled, or " + BackendVariable + "=bird)"})
 	}
 	if watches[apiv3.KindCalicoNodeStatus].missing {
-		out = append(out, plan.Problem{Reason: ReasonNodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +
+		out = append(out, plan.Problem{Reason: reason.NodeStatusCRDMissing, Message: "the API has no CalicoNodeStatus in group " +
 			group.Group + ", so BGP sessions cannot be observed: upgrade Calico to 3.21 or later, or set rollout.gate: Timer"})
 	}
 	return out

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // defaultConfig is the name of the BGPConfiguration that holds for the cluster.
@@ -122,7 +123,7 @@ func (s *store) writable() error {
 
 // lockProblem is the same as a condition has it.
 func (s *store) lockProblem() *plan.Problem {
-	return plan.ProblemIf(s.frozen != "" || s.locked, ReasonDatastoreLocked,
+	return plan.ProblemIf(s.frozen != "" || s.locked, reason.DatastoreLocked,
 		"%s: nothing is changed until that is over, not even to bring the mesh back", cmp.Or(s.frozen, lockedMessage))
 }
 

@@ -75,9 +75,6 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// ReasonUnreadable is the reason for objects that Calico cannot parse. Calico then processes no other object of that kind either.
-const ReasonUnreadable = "ObjectUnreadable"
-
 // Problemf returns a problem whose message is formatted as by fmt.Sprintf.
 func Problemf(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}

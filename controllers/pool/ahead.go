@@ -9,6 +9,7 @@ import (
 
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // try asks the datastore whether it would take what is written first, before any of that is, or a machine is ordered:
@@ -49,9 +50,9 @@ func refused(action plan.Action, err error) *plan.Problem {
 	var taken *calico.NameTakenError
 	switch {
 	case errors.As(err, &taken):
-		return plan.Problemf("NameTaken", "%s", taken)
+		return plan.Problemf(reason.NameTaken, "%s", taken)
 	case calico.Refuses(err):
-		return plan.Problemf(ReasonWriteRefused,
+		return plan.Problemf(reason.WriteRefused,
 			"the datastore would not let rrpool %s, so nothing is changed or ordered: %v: correct that value, or delete this object", plan.Details(action), err)
 	}
 	return nil

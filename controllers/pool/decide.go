@@ -11,8 +11,8 @@ import (
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
@@ -59,7 +59,7 @@ func (r *Reconciler) compute(s *Scope) {
 	}
 	if s.object.Spec.Rollout.Gate == v1alpha1.GateTimer { // fixed waits need no reports
 		s.Cluster.Problems = slices.DeleteFunc(slices.Clone(s.Cluster.Problems), func(p plan.Problem) bool {
-			return p.Reason == calico.ReasonNodeStatusCRDMissing
+			return p.Reason == reason.NodeStatusCRDMissing
 		})
 	}
 	if err := r.poolClient.observing.err; cloud.Is(err, cloud.Unsupported) && s.reflecting() && rollout.Starting(s.Cluster) {
@@ -193,7 +193,7 @@ func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	clients, zones := clientsOf(s), poolZones(s, known)
 	perZone, err := sizePerZone(spec.Sizing, clients, len(zones), known)
 	if err != nil {
-		return d, plan.Problemf(ReasonSizingInvalid, "%v", err)
+		return d, plan.Problemf(reason.SizingInvalid, "%v", err)
 	}
 	topo, perZone, problem, serious := shape(s, known, clients, zones, perZone)
 	if serious {
@@ -334,7 +334,7 @@ func kindNow(nodes []plan.Node) (largest v1alpha1.TopologyType) {
 func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
 	spec = topology.ReadSpec(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
 	if kind := spec.Kind; s.inPlace() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
-		return spec, perZone, plan.Problemf(ReasonTopologyNotSupported, "spec.topology.type: %s needs nodes that do nothing but reflect "+
+		return spec, perZone, plan.Problemf(reason.TopologyNotSupported, "spec.topology.type: %s needs nodes that do nothing but reflect "+
 			"(spec.provider.type: IKS), and here existing nodes reflect, which run workloads as well: use Single", kind), true
 	}
 	if s.inPlace() {
@@ -343,7 +343,7 @@ func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, per
 	now := kindNow(s.Cluster.Nodes)
 	spec, total, problem := topology.Size(spec.WithCurrent(s.Cluster.Nodes, s.Cluster.Peers), clients, zones, perZone*len(zones), now)
 	if problem != nil {
-		return spec, perZone, problem, problem.Reason != topology.ReasonTooManyClients || now != spec.Kind
+		return spec, perZone, problem, problem.Reason != reason.TooManyClients || now != spec.Kind
 	}
 	total = keepSize(spec, known, clients, zones, total, perZone*len(zones), now)
 	size = (total + len(zones) - 1) / max(len(zones), 1)
@@ -358,7 +358,7 @@ func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, per
 
 // BeyondMax refuses a topology that takes more reflectors than spec.sizing.max.
 func BeyondMax(kind v1alpha1.TopologyType, limit, total, clients, zones int) *plan.Problem {
-	return plan.Problemf(ReasonSizingInvalid,
+	return plan.Problemf(reason.SizingInvalid,
 		"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
 		limit, kind, total, clients, zones, total)
 }

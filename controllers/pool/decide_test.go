@@ -23,6 +23,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/iks"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
@@ -126,10 +127,10 @@ func TestTheWayBackNeedsNothingOfTheSpec(t *testing.T) {
 
 	s.object.Spec.Mode = v1alpha1.ModeRouteReflector
 	_, problem = desire(s, nil)
-	require.Equal(t, ReasonSizingInvalid, problem.Reason)
+	require.Equal(t, reason.SizingInvalid, problem.Reason)
 	s.object.Spec.Sizing = v1alpha1.SizingSpec{Min: 3, Max: 25, MinPerZone: 1}
 	_, problem = desire(s, nil)
-	require.Equal(t, ReasonTopologyNotSupported, problem.Reason, "busy nodes know Single only")
+	require.Equal(t, reason.TopologyNotSupported, problem.Reason, "busy nodes know Single only")
 	s.object.Spec.Topology.Type = v1alpha1.TopologyAuto
 	d, problem = desire(s, nil)
 	require.Nil(t, problem)
@@ -267,8 +268,8 @@ func TestTheTopologySaysHowManyReflectorsItTakes(t *testing.T) {
 	}{
 		"a small cluster is Single by itself":     {kind: v1alpha1.TopologyAuto, nodes: 400, want: v1alpha1.TopologySingle, perZone: 1},
 		"a large one is not":                      {kind: v1alpha1.TopologyAuto, nodes: 1400, want: v1alpha1.TopologyHierarchy, perZone: 4},
-		"racks that take more than the limit":     {kind: v1alpha1.TopologyHierarchy, nodes: 4000, want: v1alpha1.TopologyHierarchy, perZone: 1, reason: ReasonSizingInvalid, serious: true},
-		"racks that come to take more":            {kind: v1alpha1.TopologyHierarchy, nodes: 4000, edit: withReflector("rack-z0-1"), want: v1alpha1.TopologyHierarchy, perZone: 8, reason: ReasonSizingInvalid},
+		"racks that take more than the limit":     {kind: v1alpha1.TopologyHierarchy, nodes: 4000, want: v1alpha1.TopologyHierarchy, perZone: 1, reason: reason.SizingInvalid, serious: true},
+		"racks that come to take more":            {kind: v1alpha1.TopologyHierarchy, nodes: 4000, edit: withReflector("rack-z0-1"), want: v1alpha1.TopologyHierarchy, perZone: 8, reason: reason.SizingInvalid},
 		"too many clients before the migration":   {kind: v1alpha1.TopologySingle, nodes: 600, want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},
 		"too many clients of one that is serving": {kind: v1alpha1.TopologySingle, nodes: 600, edit: withReflector("true"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients"},
 		"and a change to one that cannot be":      {kind: v1alpha1.TopologySingle, nodes: 600, edit: withReflector("rack-z0-1"), want: v1alpha1.TopologySingle, perZone: 1, reason: "TooManyClients", serious: true},

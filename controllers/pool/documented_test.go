@@ -12,31 +12,59 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// Where the code spells the words that end up as a condition's type or reason, or as a
-// step's name. problems are those that a person may have to solve.
+// Where the code spells the types of conditions and the names of steps, and the reasons that it does not take from package reason.
 var (
 	spelled = map[string][]string{
 		"../../config/api/v1alpha1": {`Condition\w+ += "(\w+)"`},
-		".":                         {`condition\(metav1\.Condition\w+, "(\w+)"`, `Step\w+ += "(\w+)"`, `rollout\.Step\{\s*Name: "(\w+)"`},
+		".":                         {`Step\w+ += "(\w+)"`, `rollout\.Step\{\s*Name: "(\w+)"`},
 		"../plan/rollout":           {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster|ForgetMesh|RemoveStrayLabel|AwaitMeshOwner) += "(\w+)"`},
 	}
-	problems = map[string][]string{
-		"../../cloud":      {`Kind = "(\w+)"`},
-		".":                {`Reason\w+ += "(\w+)"`},
-		"../calico":        {`Reason\w+ += "(\w+)"`},
-		"../plan":          {`Reason\w+ += "(\w+)"`},
-		"../plan/topology": {`Reason\w+ += "(\w+)"`},
-		"../plan/rollout":  {`plan\.Problem(?:If|f)\([^"\n]*"(\w+)"`},
+	literal = map[string][]string{
+		"../../cloud":     {`Kind = "(\w+)"`},
+		"../plan/rollout": {`plan\.Problem(?:If|f)\([^"\n]*"([A-Z]\w+)"`},
 	}
 )
 
 func TestEveryConditionReasonAndStepIsExplained(t *testing.T) {
-	page, err := os.ReadFile("../../docs/runbook/conditions.md")
+	content, err := os.ReadFile("../../docs/runbook/conditions.md")
 	require.NoError(t, err)
-	grave := words(t, problems)
-	require.Empty(t, unexplained(string(page), slices.Concat(words(t, spelled), grave), grave))
+	page, want, grave := string(content), words(t, spelled), []string(nil)
+	for _, of := range reason.All() {
+		want = append(want, of.Name)
+		if of.Severity != reason.State {
+			grave = append(grave, of.Name)
+			_, section, _ := strings.Cut(page, "\n### "+of.Name+"\n")
+			_, do, _ := strings.Cut(section, "- **Do:** ")
+			require.Equal(t, of.Remedy, plain(do)[:len(of.Remedy)], "the section of %s begins with the remedy of the table", of.Name)
+		}
+	}
+	require.Empty(t, unexplained(page, want, grave))
+	for _, name := range words(t, literal) {
+		require.NotEmpty(t, reason.Of(name).Severity, "%s is in the table of reasons", name)
+	}
+}
+
+// The alerts name the reasons of the provider's problems by one expression.
+func TestTheAlertsKnowTheReasonsOfTheProvider(t *testing.T) {
+	rules, err := os.ReadFile("../../config/monitoring/rules.yaml")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`reason[!=]~"([^"]+)"`).FindAllSubmatch(rules, -1)
+	require.Greater(t, len(found), 3)
+	for _, match := range found {
+		expression := regexp.MustCompile("^(" + string(match[1]) + ")$")
+		for _, of := range reason.All() {
+			require.Equal(t, of.Severity == reason.Provider, expression.MatchString(of.Name), "%s in %s", of.Name, expression)
+		}
+	}
+}
+
+// plain is Markdown without its marks, in one line.
+func plain(text string) string {
+	text = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(text, "$1")
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "`", "")), " ")
 }
 
 // Negative control: what is missing from the page, or not of the code, is found.

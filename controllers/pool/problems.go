@@ -13,32 +13,8 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
-)
-
-// The reasons of this package's problems. Those of the cloud are "Cloud" and the kind of the error.
-const (
-	ReasonTopologyNotSupported  = "TopologyNotSupported"
-	ReasonSizingInvalid         = "SizingInvalid"
-	ReasonSelectorInvalid       = "SelectorInvalid"
-	ReasonCredentialsMissing    = "CredentialsMissing"
-	ReasonCredentialsUnreadable = "CredentialsUnreadable"
-	ReasonClusterIDUnknown      = "ClusterIDUnknown"
-	ReasonClusterIDMismatch     = "ClusterIDMismatch"
-	ReasonPoolConflict          = "PoolConflict"
-	ReasonPoolAutoscaled        = "PoolAutoscaled"
-	ReasonPoolProblem           = "PoolProblem"
-	ReasonSessionTimeout        = "SessionTimeout"
-	ReasonDrainBlocked          = "DrainBlocked"
-	ReasonWorkersLate           = "WorkersLate"
-	ReasonStepFailed            = "StepFailed"
-	ReasonCalicoNodeNotRunning  = "CalicoNodeNotRunning"
-	ReasonNodesUnserved         = "NodesUnserved"
-	ReasonObservationFailed     = "ObservationFailed"
-	ReasonWriteRefused          = "WriteRefused"
-	ReasonBGPUnknown            = "BGPUnknown"
-	ReasonLabelReturns          = "LabelReturns"
-	ReasonMeshReversed          = "MeshReversed"
 )
 
 // cloudProblem turns an error of the provider into a reason and the cloud's own words.
@@ -50,7 +26,7 @@ func cloudProblem(err error) *plan.Problem {
 	}
 	kind := cmp.Or(cloud.KindOf(err), cloud.Unavailable)
 	if kind == cloud.Conflict {
-		return plan.Problemf(ReasonPoolConflict, "%s", message)
+		return plan.Problemf(reason.PoolConflict, "%s", message)
 	}
 	return plan.Problemf("Cloud"+string(kind), "%s", message)
 }
@@ -59,14 +35,14 @@ func cloudProblem(err error) *plan.Problem {
 func poolProblem(pool cloud.Pool) *plan.Problem {
 	switch {
 	case pool.Exists && !pool.Owned:
-		return plan.Problemf(ReasonPoolConflict, "worker pool %q exists and was not created by rrpool: nothing is changed; "+
+		return plan.Problemf(reason.PoolConflict, "worker pool %q exists and was not created by rrpool: nothing is changed; "+
 			"choose another spec.provider.iks.poolName, or remove that pool", pool.Name)
 	case pool.Autoscaled:
-		return plan.Problemf(ReasonPoolAutoscaled, "worker pool %q is resized by the cluster autoscaler as well: "+
+		return plan.Problemf(reason.PoolAutoscaled, "worker pool %q is resized by the cluster autoscaler as well: "+
 			"disable it for this pool in ConfigMap kube-system/iks-ca-configmap; where that is gone, as the add-on was removed before, reinstall the add-on "+
 			"(ibmcloud ks cluster addon enable cluster-autoscaler), disable the pool there, and only then remove the add-on", pool.Name)
 	case len(pool.Problems) > 0:
-		return plan.Problemf(ReasonPoolProblem, "%s", few(pool.Problems))
+		return plan.Problemf(reason.PoolProblem, "%s", few(pool.Problems))
 	}
 	return nil
 }
@@ -84,9 +60,9 @@ func unrouted(s *Scope) *plan.Problem {
 	}
 	switch {
 	case len(names) > 0:
-		return plan.Problemf(ReasonCalicoNodeNotRunning, "%s: look at its pods (%s)", rollout.NotRunning(names, len(s.Step.Reflectors)), lookAtCalicoNode)
+		return plan.Problemf(reason.CalicoNodeNotRunning, "%s: look at its pods (%s)", rollout.NotRunning(names, len(s.Step.Reflectors)), lookAtCalicoNode)
 	case len(s.Step.Unserved) > 0 && !s.Cluster.BGP.MeshOn():
-		return plan.Problemf(ReasonNodesUnserved, "%s; the mesh is off: look at calico-node there (%s), and whether TCP port 179 is open",
+		return plan.Problemf(reason.NodesUnserved, "%s; the mesh is off: look at calico-node there (%s), and whether TCP port 179 is open",
 			rollout.Unserved(s.Step.Unserved), lookAtCalicoNode)
 	}
 	return nil
@@ -117,7 +93,7 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 		return nil
 	}
 	if s.Step.Awaits == rollout.AwaitsOwner {
-		return plan.Problemf(ReasonMeshReversed, "%s: let what describes the BGPConfiguration have nodeToNodeMeshEnabled: false without nodeMeshPassword, or ignore both and its "+
+		return plan.Problemf(reason.MeshReversed, "%s: let what describes the BGPConfiguration have nodeToNodeMeshEnabled: false without nodeMeshPassword, or ignore both and its "+
 			"annotations rrpool.io/*; to try at once, set spec.mode to Paused and back", s.Step.Reason)
 	}
 	step, limit := s.Step.Name, s.Step.Timeout
@@ -130,17 +106,17 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 		if slices.ContainsFunc(waiting, func(what string) bool { return strings.HasPrefix(what, "a status report from ") }) {
 			rights = ", and whether its service account may get, list, watch and update caliconodestatuses"
 		}
-		return plan.Problemf(ReasonSessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s)%s; "+
+		return plan.Problemf(reason.SessionTimeout, "%s has been waiting for more than %s for %s: look at calico-node on these nodes (%s)%s; "+
 			"nothing is removed meanwhile", step, limit, few(waiting), lookAtCalicoNode, rights)
 	case rollout.AwaitsBGP:
-		return plan.Problemf(ReasonBGPUnknown, "whether calico-node runs BIRD is not known: %s; and for more than %s none of these has come: %s; nothing is changed or "+
+		return plan.Problemf(reason.BGPUnknown, "whether calico-node runs BIRD is not known: %s; and for more than %s none of these has come: %s; nothing is changed or "+
 			"ordered: let BIRD run (CALICO_NETWORKING_BACKEND=bird), or delete this object where something else carries the routes", s.Cluster.BGPUnknown, limit, few(waiting))
 	case rollout.AwaitsPods:
 		pods := few(waiting)
 		if len(s.blockedPods) > 0 { // that a budget keeps them says more than the wait
 			pods += ": " + few(s.blockedPods)
 		}
-		return plan.Problemf(ReasonDrainBlocked, "%s has been waiting for more than %s for %s: let the budget allow it (more replicas, "+
+		return plan.Problemf(reason.DrainBlocked, "%s has been waiting for more than %s for %s: let the budget allow it (more replicas, "+
 			"or a smaller minAvailable), delete the pods named, or set spec.provider.existingNodes.promotion to Staged, which moves no pods; "+
 			"routing is left as it is meanwhile", step, limit, pods)
 	case rollout.AwaitsWorkers:
@@ -148,11 +124,11 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 		if s.inPlace() {
 			where = "the nodes (kubectl get nodes --label-columns " + v1alpha1.PoolLabel + ")"
 		}
-		return plan.Problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
+		return plan.Problemf(reason.WorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
 			step, limit, few(waiting), where)
 	case rollout.AwaitsOwner: // said at once, see above
 	case rollout.AwaitsPeering:
-		return plan.Problemf(ReasonWorkersLate, "%s has been waiting for more than %s for %s: look at what its conditions say (kubectl describe clusterpeering); "+
+		return plan.Problemf(reason.WorkersLate, "%s has been waiting for more than %s for %s: look at what its conditions say (kubectl describe clusterpeering); "+
 			"the worker stays, and costs, meanwhile", step, limit, few(waiting))
 	}
 	return nil
@@ -161,7 +137,7 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 // labelled says which nodes get our label again and again, nil for none.
 func labelled(s *Scope) *plan.Problem {
 	label := s.object.Spec.BGP.NodeLabel
-	return plan.ProblemIf(len(s.Step.Labelled) > 0, ReasonLabelReturns, "others put the label %s on nodes that are no route reflectors, as often as rrpool removes it: %s: "+
+	return plan.ProblemIf(len(s.Step.Labelled) > 0, reason.LabelReturns, "others put the label %s on nodes that are no route reflectors, as often as rrpool removes it: %s: "+
 		"find what does (kubectl get nodes -l %s --show-managed-fields -o yaml) and stop it; rrpool removes it ever more seldom", label, few(s.Step.Labelled), label)
 }
 

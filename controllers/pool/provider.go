@@ -18,6 +18,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -146,7 +147,7 @@ func (r *Reconciler) findClusterID(ctx context.Context, platform cloud.Platform,
 	if r.clusterID == "" {
 		id, err := platform.ClusterID(ctx, r.Live)
 		if err != nil {
-			return "", plan.Problemf(ReasonClusterIDUnknown, "%v: set spec.provider.iks.clusterID", err)
+			return "", plan.Problemf(reason.ClusterIDUnknown, "%v: set spec.provider.iks.clusterID", err)
 		}
 		r.clusterID = id
 	}
@@ -171,14 +172,14 @@ func crossCheck(clusterID string, named map[string]string) *plan.Problem {
 	if len(nodes) == 0 || slices.Contains(slices.Collect(maps.Values(named)), clusterID) {
 		return nil
 	}
-	return plan.Problemf(ReasonClusterIDMismatch, "the cluster ID is %q, but the providerID of node %s says %q: "+
+	return plan.Problemf(reason.ClusterIDMismatch, "the cluster ID is %q, but the providerID of node %s says %q: "+
 		"correct spec.provider.iks.clusterID", clusterID, nodes[0], named[nodes[0]])
 }
 
 // findKey reads the API key. Its absence is a problem, never an excuse for another provider.
 func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (APIKey, *plan.Problem) {
 	missing := func(what string) (APIKey, *plan.Problem) {
-		return "", plan.Problemf(ReasonCredentialsMissing, "Secret %q in namespace %q %s: store an IBM Cloud API key there: "+
+		return "", plan.Problemf(reason.CredentialsMissing, "Secret %q in namespace %q %s: store an IBM Cloud API key there: "+
 			"kubectl --namespace %s create secret generic %s --from-file=%s=<file with the key>",
 			ref.Name, r.Namespace, what, r.Namespace, ref.Name, ref.Key)
 	}
@@ -188,7 +189,7 @@ func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (AP
 		return missing("does not exist")
 	}
 	if err != nil {
-		return "", plan.Problemf(ReasonCredentialsUnreadable, "Secret %q in namespace %q cannot be read: %v: grant the manager access to it",
+		return "", plan.Problemf(reason.CredentialsUnreadable, "Secret %q in namespace %q cannot be read: %v: grant the manager access to it",
 			ref.Name, r.Namespace, err)
 	}
 	key := APIKey(strings.TrimSpace(string(secret.Data[ref.Key])))
@@ -206,7 +207,7 @@ func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Sele
 	read := func(field string, in metav1.LabelSelector) labels.Selector {
 		out, err := metav1.LabelSelectorAsSelector(&in)
 		if err != nil {
-			problem = plan.Problemf(ReasonSelectorInvalid, "spec.provider.existingNodes.%s: %s is not a label selector: %v: correct it",
+			problem = plan.Problemf(reason.SelectorInvalid, "spec.provider.existingNodes.%s: %s is not a label selector: %v: correct it",
 				field, metav1.FormatLabelSelector(&in), err)
 			return labels.Everything()
 		}

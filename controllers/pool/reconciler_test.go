@@ -23,6 +23,7 @@ import (
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 	"github.com/rrpool/rrpool/controllers/pool"
@@ -107,7 +108,7 @@ func TestFixedWaitsNeedNoReports(t *testing.T) {
 	for gate, left := range map[v1alpha1.Gate]int{v1alpha1.GateSessions: 2, v1alpha1.GateTimer: 1} {
 		t.Run(string(gate), func(t *testing.T) {
 			e := newEnvironment(t, func(o *v1alpha1.RouteReflectorPool) { o.Spec.Rollout.Gate = gate })
-			e.calico.cluster.Problems = []plan.Problem{{Reason: "Another"}, {Reason: calico.ReasonNodeStatusCRDMissing}}
+			e.calico.cluster.Problems = []plan.Problem{{Reason: "Another"}, {Reason: reason.NodeStatusCRDMissing}}
 			e.script = always(steady)
 			e.settle(1)
 			require.Len(t, e.seen[len(e.seen)-1].Problems, left)

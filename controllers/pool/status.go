@@ -18,6 +18,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -32,7 +33,7 @@ func (r *Reconciler) report(ctx context.Context, s *Scope, failure error) error 
 // reportUnknown says that nothing is known at the moment; all else stays as it was.
 func (r *Reconciler) reportUnknown(ctx context.Context, s *Scope, failure error) error {
 	status := s.object.Status.DeepCopy()
-	unknown := linked(metav1.ConditionUnknown, plan.Problemf(ReasonObservationFailed, "%v", failure))
+	unknown := linked(metav1.ConditionUnknown, plan.Problemf(reason.ObservationFailed, "%v", failure))
 	setConditions(status, s, slices.Repeat([]metav1.Condition{unknown}, len(conditionTypes))...)
 	r.Metrics.cluster.publish(s, *status, "unknown", nil)
 	return r.patchStatus(ctx, s.object, *status)
@@ -220,7 +221,7 @@ func ready(s *Scope, provider *plan.Problem) metav1.Condition {
 	case step.Name == rollout.Steady && (!s.reflecting() || !s.Cluster.BGP.MeshOn()):
 		return condition(metav1.ConditionTrue, rollout.Steady, step.Reason)
 	case s.paused():
-		return condition(metav1.ConditionFalse, "Paused", fmt.Sprintf("spec.mode is Paused; the next step would be %s: %s",
+		return condition(metav1.ConditionFalse, reason.Paused, fmt.Sprintf("spec.mode is Paused; the next step would be %s: %s",
 			step.Name, step.Reason))
 	case provider != nil && s.needsProvider():
 		return linked(metav1.ConditionFalse, provider)
@@ -237,7 +238,7 @@ func providerProblem(s *Scope, c *poolClient) *plan.Problem {
 	case c.observing.worthReporting(c.last) != nil:
 		return cloudProblem(c.observing.err)
 	case c.lost(s) != "":
-		return plan.Problemf(ReasonPoolConflict, "%s", c.lost(s))
+		return plan.Problemf(reason.PoolConflict, "%s", c.lost(s))
 	case c.last != nil && (c.foreign() || c.last.Autoscaled):
 		return poolProblem(*c.last)
 	case c.ensuring.worthReporting(c.last) != nil:
@@ -253,11 +254,11 @@ func providerReady(s *Scope, c *poolClient, problem *plan.Problem) metav1.Condit
 	case problem != nil:
 		return linked(metav1.ConditionFalse, problem)
 	case c.last == nil:
-		return condition(metav1.ConditionUnknown, "NotObserved", "the provider has not been asked yet")
+		return condition(metav1.ConditionUnknown, reason.NotObserved, "the provider has not been asked yet")
 	case !c.last.Exists && s.inPlace():
-		return condition(metav1.ConditionFalse, "PoolMissing", "no node has been chosen for a route reflector")
+		return condition(metav1.ConditionFalse, reason.PoolMissing, "no node has been chosen for a route reflector")
 	case !c.last.Exists:
-		return condition(metav1.ConditionFalse, "PoolMissing", "there is no worker pool for route reflectors")
+		return condition(metav1.ConditionFalse, reason.PoolMissing, "there is no worker pool for route reflectors")
 	}
 	want, deployed := workerCounts(s, c)
 	message := fmt.Sprintf("worker pool %s: %d of %d workers deployed", c.last.Name, deployed, want)
@@ -266,9 +267,9 @@ func providerReady(s *Scope, c *poolClient, problem *plan.Problem) metav1.Condit
 	}
 	message += outdated(s, c.last.Workers)
 	if deployed < want || want == 0 {
-		return condition(metav1.ConditionFalse, "WorkersPending", message)
+		return condition(metav1.ConditionFalse, reason.WorkersPending, message)
 	}
-	return condition(metav1.ConditionTrue, "PoolReady", message)
+	return condition(metav1.ConditionTrue, reason.PoolReady, message)
 }
 
 // outdated says which workers are not as the spec wants them, or have a newer version, and who replaces these; "" for none.
@@ -294,10 +295,10 @@ func reflectorsEstablished(s *Scope) metav1.Condition {
 		if s.Step.Problem != nil {
 			return condition(metav1.ConditionFalse, s.Step.Problem.Reason, s.Step.Problem.Message)
 		}
-		return condition(metav1.ConditionFalse, "NoReflectors", "no node is a route reflector")
+		return condition(metav1.ConditionFalse, reason.NoReflectors, "no node is a route reflector")
 	}
 	if s.Desired.Timer {
-		return condition(metav1.ConditionUnknown, "TimerGate", "spec.rollout.gate is Timer: sessions are not observed")
+		return condition(metav1.ConditionUnknown, reason.TimerGate, "spec.rollout.gate is Timer: sessions are not observed")
 	}
 	var missing []string
 	for _, r := range s.Step.Reflectors {
@@ -308,20 +309,20 @@ func reflectorsEstablished(s *Scope) metav1.Condition {
 		}
 	}
 	if len(missing) > 0 {
-		return condition(metav1.ConditionFalse, "SessionsMissing", few(missing))
+		return condition(metav1.ConditionFalse, reason.SessionsMissing, few(missing))
 	}
-	return condition(metav1.ConditionTrue, "AllEstablished",
+	return condition(metav1.ConditionTrue, reason.AllEstablished,
 		fmt.Sprintf("%d route reflectors have all their sessions", len(s.Step.Reflectors)))
 }
 
 func meshDisabled(s *Scope) metav1.Condition {
 	if !s.Cluster.BGP.MeshOn() {
-		return condition(metav1.ConditionTrue, "MeshOff", "the node-to-node mesh is off")
+		return condition(metav1.ConditionTrue, reason.MeshOff, "the node-to-node mesh is off")
 	}
 	if s.Step.Problem != nil {
 		return condition(metav1.ConditionFalse, s.Step.Problem.Reason, s.Step.Problem.Message)
 	}
-	return condition(metav1.ConditionFalse, "MeshOn", "the node-to-node mesh is on")
+	return condition(metav1.ConditionFalse, reason.MeshOn, "the node-to-node mesh is on")
 }
 
 func progressing(s *Scope) metav1.Condition {
@@ -332,7 +333,7 @@ func progressing(s *Scope) metav1.Condition {
 	case step.Name == rollout.Steady:
 		return condition(metav1.ConditionFalse, rollout.Steady, "there is nothing to do")
 	case s.paused():
-		return condition(metav1.ConditionFalse, "Paused", "spec.mode is Paused")
+		return condition(metav1.ConditionFalse, reason.Paused, "spec.mode is Paused")
 	default:
 		return condition(metav1.ConditionTrue, step.Name, waitText(step))
 	}
@@ -349,7 +350,7 @@ func (r *Reconciler) worstProblem(s *Scope) *plan.Problem {
 	if unrouted := unrouted(s); unrouted != nil {
 		return unrouted
 	}
-	if overdue != nil && overdue.Reason != ReasonWorkersLate {
+	if overdue != nil && overdue.Reason != reason.WorkersLate {
 		return overdue
 	}
 	if provider := providerProblem(s, &r.poolClient); provider != nil && s.needsProvider() {
@@ -361,11 +362,11 @@ func (r *Reconciler) worstProblem(s *Scope) *plan.Problem {
 func degraded(s *Scope, problem *plan.Problem, failure error) metav1.Condition {
 	switch {
 	case s.Step.Problem == nil && failure != nil:
-		return linked(metav1.ConditionTrue, plan.Problemf(ReasonStepFailed, "%v", failure))
+		return linked(metav1.ConditionTrue, plan.Problemf(reason.StepFailed, "%v", failure))
 	case problem != nil:
 		return linked(metav1.ConditionTrue, problem)
 	}
-	return condition(metav1.ConditionFalse, "AsExpected", "nothing is wrong")
+	return condition(metav1.ConditionFalse, reason.AsExpected, "nothing is wrong")
 }
 
 func waitText(step rollout.Step) string {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rrpool/rrpool/cmd/rrpool/check"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/pool"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 var marks = map[check.Status]string{check.OK: "√", check.Note: "·", check.Warning: "‼", check.Error: "×"}
@@ -89,7 +89,7 @@ func (m manager) refused() bool { return m.refuses != "" && len(m.writes) == 0 }
 // agree: plan, check and manager come to one verdict.
 func (a answers) agree(fail assertion) {
 	m := a.manager
-	if m.refuses == pool.ReasonCredentialsMissing { // the key is still to come: plan says that first, and check says what else is there
+	if m.refuses == reason.CredentialsMissing { // the key is still to come: plan says that first, and check says what else is there
 		fail("agree key", a.checks["provider"].Status == check.Note && strings.Contains(a.shown.Out, "First: "+m.refuses) && len(m.writes) == 0, "%s", m)
 		return
 	}

@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +20,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/wiring"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/controllers/workload"
 	"github.com/rrpool/rrpool/test/cli"
@@ -39,19 +36,19 @@ type stopped struct {
 }
 
 // problem is one that the datastore reports.
-func problem(reason string) stopped {
+func problem(why string) stopped {
 	return stopped{edit: func(f *facts) {
-		f.snapshot.Cluster.Problems = []plan.Problem{{Reason: reason, Message: "in its words"}}
+		f.snapshot.Cluster.Problems = []plan.Problem{{Reason: why, Message: "in its words"}}
 	}}
 }
 
-func locked(reason string) stopped {
-	return stopped{edit: func(f *facts) { f.snapshot.Cluster.Locked = &plan.Problem{Reason: reason, Message: "in its words"} }}
+func locked(why string) stopped {
+	return stopped{edit: func(f *facts) { f.snapshot.Cluster.Locked = &plan.Problem{Reason: why, Message: "in its words"} }}
 }
 
 // providerProblem is one of the provider.
-func providerProblem(reason string) stopped {
-	return stopped{cloud: 2, edit: func(f *facts) { f.snapshot.ProviderProblem = &plan.Problem{Reason: reason, Message: "in its words"} }}
+func providerProblem(why string) stopped {
+	return stopped{cloud: 2, edit: func(f *facts) { f.snapshot.ProviderProblem = &plan.Problem{Reason: why, Message: "in its words"} }}
 }
 
 func spec(nodes int, edit func(*v1alpha1.RouteReflectorPoolSpec)) stopped {
@@ -118,39 +115,33 @@ var refusals = map[string]stopped{
 	"TooManyRacks": spec(110, func(s *v1alpha1.RouteReflectorPoolSpec) {
 		s.Topology.Type, s.Topology.MaxClientsPerReflector = v1alpha1.TopologyHierarchy, 1
 	}),
-	pool.ReasonSizingInvalid:        spec(2, func(s *v1alpha1.RouteReflectorPoolSpec) { s.Sizing.Min, s.Sizing.Max = 9, 3 }),
-	pool.ReasonTopologyNotSupported: {edit: func(f *facts) { f.object.Spec.Topology.Type = v1alpha1.TopologyQuorum }},
-	pool.ReasonSelectorInvalid: {edit: func(f *facts) {
+	reason.SizingInvalid:        spec(2, func(s *v1alpha1.RouteReflectorPoolSpec) { s.Sizing.Min, s.Sizing.Max = 9, 3 }),
+	reason.TopologyNotSupported: {edit: func(f *facts) { f.object.Spec.Topology.Type = v1alpha1.TopologyQuorum }},
+	reason.SelectorInvalid: {edit: func(f *facts) {
 		f.object.Spec.Provider.ExistingNodes.Preferred.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
 	}},
 
-	pool.ReasonCredentialsMissing:    providerProblem(pool.ReasonCredentialsMissing),
-	pool.ReasonCredentialsUnreadable: seenSoFar(providerProblem(pool.ReasonCredentialsUnreadable)),
-	pool.ReasonClusterIDUnknown:      providerProblem(pool.ReasonClusterIDUnknown),
-	pool.ReasonClusterIDMismatch:     providerProblem(pool.ReasonClusterIDMismatch),
-	pool.ReasonPoolConflict:          providerProblem(pool.ReasonPoolConflict),
-	pool.ReasonPoolAutoscaled:        providerProblem(pool.ReasonPoolAutoscaled),
-	pool.ReasonPoolProblem:           seenSoFar(providerProblem(pool.ReasonPoolProblem)),
-	"CloudNotFound":                  providerProblem("CloudNotFound"),
-	"CloudInvalidInput":              providerProblem("CloudInvalidInput"),
-	"CloudUnauthorized":              providerProblem("CloudUnauthorized"),
-	"CloudQuotaExceeded":             providerProblem("CloudQuotaExceeded"),
-	"CloudRateLimited":               seenSoFar(providerProblem("CloudRateLimited")),
-	"CloudUnavailable":               providerProblem("CloudUnavailable"),
-	"CloudUnexpected":                providerProblem("CloudUnexpected"),
-}
-
-// reports are reasons for which nothing is refused: they say what goes on, or did not.
-var reports = []string{
-	pool.ReasonSessionTimeout, pool.ReasonDrainBlocked, pool.ReasonWorkersLate, pool.ReasonStepFailed,
-	pool.ReasonCalicoNodeNotRunning, pool.ReasonNodesUnserved, pool.ReasonObservationFailed, pool.ReasonBGPUnknown, pool.ReasonMeshReversed, pool.ReasonLabelReturns,
+	reason.CredentialsMissing:    providerProblem(reason.CredentialsMissing),
+	reason.CredentialsUnreadable: seenSoFar(providerProblem(reason.CredentialsUnreadable)),
+	reason.ClusterIDUnknown:      providerProblem(reason.ClusterIDUnknown),
+	reason.ClusterIDMismatch:     providerProblem(reason.ClusterIDMismatch),
+	reason.PoolConflict:          providerProblem(reason.PoolConflict),
+	reason.PoolAutoscaled:        providerProblem(reason.PoolAutoscaled),
+	reason.PoolProblem:           seenSoFar(providerProblem(reason.PoolProblem)),
+	"CloudNotFound":              providerProblem("CloudNotFound"),
+	"CloudInvalidInput":          providerProblem("CloudInvalidInput"),
+	"CloudUnauthorized":          providerProblem("CloudUnauthorized"),
+	"CloudQuotaExceeded":         providerProblem("CloudQuotaExceeded"),
+	"CloudRateLimited":           seenSoFar(providerProblem("CloudRateLimited")),
+	"CloudUnavailable":           providerProblem("CloudUnavailable"),
+	"CloudUnexpected":            providerProblem("CloudUnexpected"),
 }
 
 // check, plan and the manager say the same of every cluster in which the manager does nothing. What this user cannot see
 // is said by both, and nothing is √ then.
 func TestCheckAndPlanRefuseWhatTheManagerRefuses(t *testing.T) {
-	for reason, c := range refusals {
-		t.Run(reason, func(t *testing.T) {
+	for why, c := range refusals {
+		t.Run(why, func(t *testing.T) {
 			f := existing(t)
 			if c.cloud > 0 {
 				f = onCloud(t, c.cloud)
@@ -158,9 +149,9 @@ func TestCheckAndPlanRefuseWhatTheManagerRefuses(t *testing.T) {
 			f.snapshot.Name = "prod"
 			c.edit(&f)
 			look(t, &f)
-			if p := f.snapshot.ProviderProblem; p == nil || p.Reason != reason {
+			if p := f.snapshot.ProviderProblem; p == nil || p.Reason != why {
 				require.NotNil(t, f.snapshot.Step.Problem, f.snapshot.Step)
-				require.Equal(t, reason, f.snapshot.Step.Problem.Reason, f.snapshot.Step.Reason)
+				require.Equal(t, why, f.snapshot.Step.Problem.Reason, f.snapshot.Step.Reason)
 				require.Empty(t, f.snapshot.Step.Actions)
 			}
 			v := judge(f, "rrpool")
@@ -168,7 +159,7 @@ func TestCheckAndPlanRefuseWhatTheManagerRefuses(t *testing.T) {
 			var named []Result
 			for _, g := range v.Groups {
 				for _, r := range g.Checks {
-					if r.Link == plan.Docs+plan.Page(reason) || r.ID == "routes" && r.Unchecked {
+					if r.Link == plan.Docs+plan.Page(why) {
 						named = append(named, r)
 					}
 				}
@@ -191,37 +182,17 @@ func TestCheckAndPlanRefuseWhatTheManagerRefuses(t *testing.T) {
 			}
 			require.Error(t, p.Verdict())
 			require.NotErrorAs(t, p.Verdict(), &code)
-			require.True(t, strings.HasPrefix(p.Verdict().Error(), reason+": "), p.Verdict())
+			require.True(t, strings.HasPrefix(p.Verdict().Error(), why+": "), p.Verdict())
 		})
 	}
 }
 
-// What the code refuses is in the table above.
+// Every reason to refuse has its cluster in the table above.
 func TestEveryReasonToRefuseHasItsCluster(t *testing.T) {
-	for folder, pattern := range map[string]string{
-		"controllers/plan/rollout": `plan\.Problem(?:If|f)\([^"\n]*"(\w+)"`, "controllers/plan/topology": `Reason\w+ += "(\w+)"`,
-		"controllers/calico": `Reason\w+ += "(\w+)"`, "controllers/pool": `Reason\w+ += "(\w+)"`, "cloud": `Kind = "(\w+)"`,
-	} {
-		files, err := filepath.Glob(filepath.Join("..", "..", "..", folder, "*.go"))
-		require.NoError(t, err)
-		found := 0
-		for _, file := range files {
-			content, err := os.ReadFile(file)
-			require.NoError(t, err)
-			for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(content), -1) {
-				reason := match[1]
-				if folder == "cloud" {
-					reason = "Cloud" + reason
-				}
-				if strings.HasSuffix(file, "_test.go") || reason == "CloudConflict" { // which is PoolConflict
-					continue
-				}
-				found++
-				_, refused := refusals[reason]
-				require.True(t, refused || slices.Contains(reports, reason), "%s of %s has no row in refusals, and is no report", reason, file)
-			}
+	for _, of := range reason.All() {
+		if of.Severity == reason.Refusal || of.Severity == reason.Provider {
+			require.Contains(t, refusals, of.Name)
 		}
-		require.NotZero(t, found, folder)
 	}
 }
 

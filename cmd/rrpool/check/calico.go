@@ -18,9 +18,9 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
-	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 // datastoreVariable names for calico-node where Calico keeps its objects; without it that is etcd.
@@ -78,7 +78,7 @@ func released(calico string) bool {
 func writes(f facts) *Result {
 	step := f.snapshot.Step
 	switch {
-	case step.Problem != nil && step.Problem.Reason == pool.ReasonWriteRefused:
+	case step.Problem != nil && step.Problem.Reason == reason.WriteRefused:
 		return refusal(*step.Problem)
 	case calico.Untriable(f.snapshot.Untried):
 		return note("whether the apiserver would take what rrpool writes is not known: nobody can try it (%s)", iostreams.Sentence(f.snapshot.Untried))
@@ -139,7 +139,7 @@ func mesh(f facts) *Result {
 	switch {
 	case bgp.ManagedBy != "" && (bgp.MeshOn() || rollout.Relied(f.snapshot.Cluster)):
 		return warn("BGPConfiguration default is described elsewhere (%s), which may undo what rrpool writes there: the mesh is on again then", bgp.ManagedBy).
-			reason("MeshReversed").do("let that leave nodeToNodeMeshEnabled, nodeMeshPassword and the annotations rrpool.io/* alone")
+			reason(reason.MeshReversed).do("let that leave nodeToNodeMeshEnabled, nodeMeshPassword and the annotations rrpool.io/* alone")
 	case bgp.MeshOn():
 		return fine("the node-to-node mesh is on")
 	case bgp.Saved != nil || bgp.SavedAbsent:
@@ -148,7 +148,7 @@ func mesh(f facts) *Result {
 	source, carried := rollout.Carried(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel)
 	off, step := warn("the node-to-node mesh is off, and not by rrpool: %s", carried), f.snapshot.Step
 	switch {
-	case step.Problem != nil && step.Problem.Reason == "RoutesFromRouters":
+	case step.Problem != nil && step.Problem.Reason == reason.RoutesFromRouters:
 		return refusal(*step.Problem)
 	case f.snapshot.Cluster.Routes.BGPUnused():
 		return note("the node-to-node mesh is off, and not by rrpool; no pod needs it: %s", f.snapshot.Cluster.Routes.BGPUnusedReason())
@@ -188,7 +188,7 @@ func (f facts) meshOff() []string {
 }
 
 func speaking(f facts) *Result {
-	if p := f.problem("BGPDisabled"); p != nil {
+	if p := f.problem(reason.BGPDisabled); p != nil {
 		return refusal(*p)
 	}
 	silent := f.nodes(func(n plan.Node) bool { return !n.SpeaksBGP() && n.Ready })
@@ -211,13 +211,13 @@ func doubtful(f facts) *Result {
 	switch {
 	case f.backend.found && calico.NoBIRD.Has(f.backend.value):
 		return fail("calico-node runs no BIRD (%s of DaemonSet %s/%s is %q): nodes have BGP addresses all the same", calico.BackendVariable,
-			f.calicoNode.value.Namespace, f.calicoNode.value.Name, f.backend.value).see("BGPDisabled")
+			f.calicoNode.value.Namespace, f.calicoNode.value.Name, f.backend.value).see(reason.BGPDisabled)
 	case kind[0] != "" && !slices.Contains(kind, "bgp") && f.backend.value != withBIRD:
 		return unknown("whether BGP is enabled is not known: clusterType of ClusterInformation default is %q, which does not name bgp", plan.Plain(strings.Join(kind, ","), 64)).
-			do("see whether BIRD runs in calico-node (%s=bird)", calico.BackendVariable).see("BGPUnknown")
+			do("see whether BIRD runs in calico-node (%s=bird)", calico.BackendVariable).see(reason.BGPUnknown)
 	case !f.backend.found && (f.backend.hidden != "" || f.snapshot.Cluster.BGPUnknown != ""):
 		return unknown("whether BGP is enabled is not known: %s", cmp.Or(f.snapshot.Cluster.BGPUnknown, f.backend.hidden)).
-			do("see whether BIRD runs in calico-node (%s=bird): nodes have BGP addresses without it as well", calico.BackendVariable).see("BGPUnknown")
+			do("see whether BIRD runs in calico-node (%s=bird): nodes have BGP addresses without it as well", calico.BackendVariable).see(reason.BGPUnknown)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func annotations(f facts) *Result {
 
 // nodeStatus: whether calico-node can report what steps wait for.
 func nodeStatus(f facts) *Result {
-	r := unless("NodeStatusCRDMissing", "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer")(f)
+	r := unless(reason.NodeStatusCRDMissing, "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer")(f)
 	var why []string
 	for _, p := range f.snapshot.Cluster.Peers {
 		if p.Workloads {
@@ -263,7 +263,7 @@ func nodeStatus(f facts) *Result {
 	case f.object.Spec.Rollout.Gate == v1alpha1.GateTimer:
 	case len(f.reporter.lacking) > 0:
 		return fail("calico-node may not report its sessions: its service account lacks %s", strings.Join(named(f.reporter.lacking), ", ")).
-			do("give its ClusterRole these rights: without reports every step waits for ever").reason("SessionTimeout")
+			do("give its ClusterRole these rights: without reports every step waits for ever").reason(reason.SessionTimeout)
 	case f.reporter.hidden != "":
 		return unseen("whether calico-node may report its sessions", f.reporter.hidden)
 	}
@@ -334,7 +334,7 @@ func asNumbers(f facts) *Result {
 	case 1:
 		return fine("all nodes have one AS number")
 	}
-	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).also(f.meshOff()...).see("MixedASNumbers")
+	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).also(f.meshOff()...).see(reason.MixedASNumbers)
 }
 
 // addresses: sessions need one of each node's own.
@@ -367,9 +367,9 @@ func addresses(f facts) *Result {
 	case !slices.ContainsFunc(nodes, plan.Node.SpeaksBGP):
 		return nil
 	case len(clash) > 0:
-		return refuses("several Ready nodes have one BGP address").also(clash...).see("SharedBGPAddress")
+		return refuses("several Ready nodes have one BGP address").also(clash...).see(reason.SharedBGPAddress)
 	case len(unreachable) > 0:
-		return refuses("no other node can have a session with the BGP address of %s", iostreams.Number(len(unreachable), "node")).also(unreachable...).see("UnusableBGPAddress")
+		return refuses("no other node can have a session with the BGP address of %s", iostreams.Number(len(unreachable), "node")).also(unreachable...).see(reason.UnusableBGPAddress)
 	case len(former) > 0:
 		return warn("nodes that are not Ready have the BGP address of another").also(former...).
 			do("kubectl delete node those of hosts that are gone or bear another name: a node that shares its address does not become a route reflector")
@@ -383,7 +383,7 @@ func addresses(f facts) *Result {
 // reflectors that rrpool did not make.
 func reflectors(f facts) *Result {
 	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.IsOurs() }); len(foreign) > 0 {
-		return fail("route reflectors that rrpool did not make: %s", plan.Few(foreign)).also(f.meshOff()...).see("ForeignReflector")
+		return fail("route reflectors that rrpool did not make: %s", plan.Few(foreign)).also(f.meshOff()...).see(reason.ForeignReflector)
 	}
 	return fine("no node is a route reflector but by rrpool")
 }
@@ -410,7 +410,7 @@ func peers(f facts) *Result {
 	}
 	switch {
 	case len(inside) > 0:
-		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(inside)).also(idle...).also(f.meshOff()...).see("ForeignInClusterPeer")
+		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(inside)).also(idle...).also(f.meshOff()...).see(reason.ForeignInClusterPeer)
 	case len(linkLocal) > 0:
 		return warn("BGPPeers have a link-local address: Calico takes none with an interface, and BIRD for IPv6 refuses its whole configuration for one without").
 			also(linkLocal...).do("give such a BGPPeer another address of its router: where BIRD refuses its configuration, no change of rrpool's arrives")
@@ -529,7 +529,7 @@ func routers(f facts) *Result {
 func routes(f facts) *Result {
 	r := f.snapshot.Cluster.Routes
 	if r.Unknown != "" {
-		return unseen("who programs the routes to pods", r.Unknown)
+		return unseen("who programs the routes to pods", r.Unknown).reason(reason.RoutesUnknown)
 	}
 	bird, felix, disputed, doubtful := programmed(r.Pools)
 	outside, marked := f.snapshot.Cluster.NotPassed()
@@ -540,19 +540,19 @@ func routes(f facts) *Result {
 	switch {
 	case len(marked) > 0 && !r.BGPUnused():
 		return refuses("route reflectors do not pass on %s of nodes with the community NO_ADVERTISE, or one that cannot be read", iostreams.Number(len(marked), "block")).
-			also(marked[:min(len(marked), 10)]...).see("BlocksMarkedNoAdvertise")
+			also(marked[:min(len(marked), 10)]...).see(reason.BlocksMarkedNoAdvertise)
 	case len(outside) > 0 && !r.BGPUnused():
 		return refuses("route reflectors do not pass on %s of nodes that are in no IPPool", iostreams.Number(len(outside), "block")).
-			also(outside[:min(len(outside), 10)]...).see("BlocksOutsideIPPools")
+			also(outside[:min(len(outside), 10)]...).see(reason.BlocksOutsideIPPools)
 	case len(r.Pools) == 0:
 		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
 	case len(disputed) > 0 && r.BGPUnused() && !f.begun():
-		return fail("neither Felix nor BIRD programs the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).see("NoRoutesOverBGP")
+		return fail("neither Felix nor BIRD programs the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).see(reason.NoRoutesOverBGP)
 	case len(disputed) > 0:
 		return warn("both or neither of Felix and BIRD program the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).
 			do("let programClusterRoutes of FelixConfiguration default and of BGPConfiguration default complement each other")
 	case r.BGPUnused() && !f.begun():
-		return fail("%s: route reflectors would change nothing for them", r.BGPUnusedReason()).also(felix...).also(bird...).see("NoRoutesOverBGP")
+		return fail("%s: route reflectors would change nothing for them", r.BGPUnusedReason()).also(felix...).also(bird...).see(reason.NoRoutesOverBGP)
 	case r.BGPUnused():
 		return warn("%s: the route reflectors change nothing for them", r.BGPUnusedReason()).also(felix...).also(bird...).
 			do("go back to the mesh: rrpool has a use only where BGP carries routes to pods")

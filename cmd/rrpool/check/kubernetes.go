@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -20,7 +19,6 @@ import (
 	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
-	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 // oldest is the first Kubernetes whose apiserver knows every field of our CRD:
@@ -140,10 +138,7 @@ func object(f facts) *Result {
 	return fine("there is a RouteReflectorPool, with mode %s", f.object.Spec.Mode)
 }
 
-// explained are refusals of the manager that another check explains.
-var explained = []string{"CalicoNotInstalled", "BGPDisabled", "NodeStatusCRDMissing", "MixedASNumbers", "SharedBGPAddress", "UnusableBGPAddress", "ForeignReflector", "ForeignInClusterPeer", "TooFewNodes", "NoRoutesOverBGP", "RoutesUnknown", "RoutesFromRouters", "BlocksOutsideIPPools", "BlocksMarkedNoAdvertise", pool.ReasonWriteRefused}
-
-// decision is what the manager would do next, or why it would not.
+// decision is what the manager would do next, or why it would not. judge drops a refusal that another check explains.
 func decision(f facts) *Result {
 	step := f.snapshot.Step
 	switch {
@@ -153,8 +148,6 @@ func decision(f facts) *Result {
 		return note("the manager would wait: %s: %s", step.Name, step.Reason).also(plan.Few(step.WaitingFor))
 	case step.Problem == nil:
 		return fine("the next step would be %s: %s", step.Name, step.Reason)
-	case slices.Contains(explained, step.Problem.Reason):
-		return nil
 	}
 	return refusal(*step.Problem)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
-	"github.com/rrpool/rrpool/controllers/pool"
 )
 
 // meshIsFine is the number of nodes up to which the mesh does well.
@@ -80,7 +80,7 @@ func eligible(f facts) *Result {
 	switch {
 	case speaking <= want:
 		return fail("%d route reflectors are wanted of %d nodes that speak BGP: no node would be left as their client", want, speaking).also(others...).
-			reason("TooFewNodes").do("add nodes, or lower spec.sizing.min or spec.sizing.minPerZone")
+			reason(reason.TooFewNodes).do("add nodes, or lower spec.sizing.min or spec.sizing.minPerZone")
 	case able < want:
 		return fail("%d of %d nodes can be route reflectors, and %d are wanted", able, len(nodes), want).also(others...).
 			reason("AwaitNodes").do("repair or add nodes, or lower spec.sizing.min")
@@ -114,11 +114,11 @@ func provider(f facts) *Result {
 // unavailable is a problem of the provider. Some are the user's or of the moment, and not the manager's.
 func (f facts) unavailable(p plan.Problem) *Result {
 	switch {
-	case p.Reason == pool.ReasonCredentialsMissing && f.pre:
+	case p.Reason == reason.CredentialsMissing && f.pre:
 		return note("the IBM Cloud API key is not there yet: %s", p.Message)
-	case p.Reason == pool.ReasonCredentialsUnreadable, !f.iks() && p.Reason == "CloudUnauthorized":
+	case p.Reason == reason.CredentialsUnreadable, !f.iks() && p.Reason == reason.CloudUnauthorized:
 		return unseen("where route reflectors come from", p.Message).reason(p.Reason)
-	case p.Reason == "CloudUnavailable" && f.object.Spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
+	case p.Reason == reason.CloudUnavailable && f.object.Spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
 		return unseen("whether IBM Cloud answers", p.Message).reason(p.Reason).
 			do("private endpoints can be reached from IBM's network only: run this in the cluster's network")
 	case f.snapshot.Stops() == nil:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // Status says how serious a result is.
@@ -70,18 +71,16 @@ func (r *Result) reason(name string) *Result {
 	return r
 }
 
-// see is the remedy where a condition's section has it.
-func (r *Result) see(reason string) *Result {
-	return r.reason(reason).do("see what to do about %s:", reason)
-}
+// see adds the remedy of a reason, and links to its section.
+func (r *Result) see(name string) *Result { return r.reason(name).do("%s", reason.Of(name).Remedy) }
 
 // refusal is what keeps the manager from acting, in its own words.
 func refusal(p plan.Problem) *Result { return fail("%s: %s", p.Reason, p.Message).see(p.Reason) }
 
 // unless is a check for a problem that the datastore may report.
-func unless(reason, otherwise string) func(facts) *Result {
+func unless(name, otherwise string) func(facts) *Result {
 	return func(f facts) *Result {
-		if p := f.problem(reason); p != nil {
+		if p := f.problem(name); p != nil {
 			return refusal(*p)
 		}
 		return fine("%s", otherwise)
@@ -101,13 +100,15 @@ type part struct {
 	checks []check
 }
 
-// groups in the order in which they are shown.
+const decisionID = "decision"
+
+// groups returns the checks in the order in which they are shown.
 func groups() []part {
 	return []part{
 		{"Kubernetes", []check{{"kubernetes-version", kubernetesVersion}, {"sight", visible}, {"manager-rights", only(after, managerRights)}}},
-		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {"decision", only(visibly, decision)}}},
+		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {decisionID, only(visibly, decision)}}},
 		{"Calico", []check{
-			{"calico", only(visibly, unless("CalicoNotInstalled", "Calico is there: the API has its BGPPeers and BGPConfigurations"))},
+			{"calico", only(visibly, unless(reason.CalicoNotInstalled, "Calico is there: the API has its BGPPeers and BGPConfigurations"))},
 			{"datastore", only(withCalico, datastore)},
 			{"writes", only(withCalico, writes)},
 			{"calico-node", only(withCalico, calicoNode)},
@@ -146,7 +147,7 @@ func only(where func(facts) bool, look func(facts) *Result) func(facts) *Result 
 
 func after(f facts) bool      { return !f.pre }
 func visibly(f facts) bool    { return f.snapshot != nil }
-func withCalico(f facts) bool { return visibly(f) && f.problem("CalicoNotInstalled") == nil }
+func withCalico(f facts) bool { return visibly(f) && f.problem(reason.CalicoNotInstalled) == nil }
 func onNodes(f facts) bool    { return visibly(f) && !f.iks() }
 
 // schemaVersion names the form of `check -o json`. It changes when a field changes its meaning or goes away.
@@ -178,6 +179,13 @@ type counts struct {
 	Unchecked int `json:"unchecked"`
 }
 
+func (c *counts) add(r *Result) {
+	*map[Status]*int{OK: &c.OK, Note: &c.Notes, Warning: &c.Warnings, Error: &c.Errors}[r.Status]++
+	if r.Unchecked {
+		c.Unchecked++
+	}
+}
+
 type groupView struct {
 	Name   string   `json:"name"`
 	Checks []Result `json:"checks"`
@@ -189,9 +197,9 @@ func judge(f facts, called string) view {
 		SchemaVersion: schemaVersion, GeneratedAt: f.now.UTC().Format(time.RFC3339),
 		Cluster: f.context, Server: f.server, Namespace: f.namespace, Pre: f.pre,
 	}
-	for _, p := range groups() {
-		shown := groupView{Name: p.name}
-		for _, c := range p.checks {
+	results, explained := map[string]*Result{}, map[string]bool{}
+	for _, g := range groups() {
+		for _, c := range g.checks {
 			r := c.look(f)
 			if r == nil {
 				continue
@@ -199,10 +207,19 @@ func judge(f facts, called string) view {
 			if r.ID = c.id; r.Link == "" && (r.Status == Warning || r.Status == Error) {
 				r.Link = plan.Docs + "check.md#" + c.id
 			}
-			shown.Checks = append(shown.Checks, *r)
-			*map[Status]*int{OK: &v.Counts.OK, Note: &v.Counts.Notes, Warning: &v.Counts.Warnings, Error: &v.Counts.Errors}[r.Status]++
-			if r.Unchecked {
-				v.Counts.Unchecked++
+			results[c.id] = r
+			explained[r.Link] = explained[r.Link] || c.id != decisionID
+		}
+	}
+	if r := results[decisionID]; r != nil && r.Link != "" && explained[r.Link] {
+		delete(results, decisionID)
+	}
+	for _, g := range groups() {
+		shown := groupView{Name: g.name}
+		for _, c := range g.checks {
+			if r := results[c.id]; r != nil {
+				shown.Checks = append(shown.Checks, *r)
+				v.Counts.add(r)
 			}
 		}
 		if len(shown.Checks) > 0 {

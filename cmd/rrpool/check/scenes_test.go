@@ -27,6 +27,7 @@ import (
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/config/rbac"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 	"github.com/rrpool/rrpool/controllers/pool"
@@ -228,7 +229,7 @@ func TestOutputs(t *testing.T) {
 	before.pre = true
 	before.definition.found, before.deployment.found, before.manager = false, false, status.Manager{}
 	before.snapshot.Pool = nil
-	before.snapshot.ProviderProblem = &plan.Problem{Reason: pool.ReasonCredentialsMissing, Message: `Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist: store an IBM Cloud API key there`}
+	before.snapshot.ProviderProblem = &plan.Problem{Reason: reason.CredentialsMissing, Message: `Secret "rrpool-ibmcloud" in namespace "rrpool-system" does not exist: store an IBM Cloud API key there`}
 	for name, f := range map[string]facts{
 		"iks": onCloud(t, 50), "kind": kind, "iks-before-installation": before,
 		"broken": broken(t), "blind": blind(t),

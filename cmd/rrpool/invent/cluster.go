@@ -17,6 +17,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/sizing"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 	"github.com/rrpool/rrpool/controllers/pool"
@@ -185,7 +186,7 @@ func (c Cluster) tooMany(kind v1alpha1.TopologyType, asked, total int) *plan.Pro
 	limit := int(c.Spec.Sizing.Max)
 	switch {
 	case c.Reflectors > 0 && total > asked:
-		return plan.Problemf(pool.ReasonSizingInvalid, "--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, kind, total)
+		return plan.Problemf(reason.SizingInvalid, "--reflectors: %d, and topology %s takes %d here: give so many, or leave it out", asked, kind, total)
 	case c.Reflectors == 0 && total > max(limit, asked):
 		return pool.BeyondMax(kind, limit, total, c.Nodes, len(c.Zones))
 	}

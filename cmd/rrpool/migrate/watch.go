@@ -15,6 +15,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 const (
@@ -111,7 +112,7 @@ func (m *migration) reportProblems(object *v1alpha1.RouteReflectorPool) {
 			continue
 		}
 		line := m.line(t)
-		if !status.Passing(t.Reason) {
+		if !reason.Of(t.Reason).Passing {
 			line += ". A person has to solve this; " + m.action + " then goes on by itself"
 		}
 		m.say(line)

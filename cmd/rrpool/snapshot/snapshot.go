@@ -24,6 +24,7 @@ import (
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/controllers/workload"
 )
@@ -87,11 +88,11 @@ func (s *Snapshot) Stops() *plan.Problem {
 	switch {
 	case p == nil, spec.Mode == v1alpha1.ModeFullMesh:
 		return nil
-	case p.Reason == pool.ReasonCredentialsUnreadable, p.Reason == "CloudRateLimited", p.Reason == pool.ReasonPoolProblem:
+	case p.Reason == reason.CredentialsUnreadable, p.Reason == reason.CloudRateLimited, p.Reason == reason.PoolProblem:
 		return nil
-	case p.Reason == "CloudUnauthorized" && s.Provider != v1alpha1.ProviderIKS:
+	case p.Reason == reason.CloudUnauthorized && s.Provider != v1alpha1.ProviderIKS:
 		return nil
-	case p.Reason == "CloudUnavailable" && spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
+	case p.Reason == reason.CloudUnavailable && spec.Provider.IKS.Endpoint == v1alpha1.EndpointPrivate:
 		return nil
 	}
 	return p

@@ -17,6 +17,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/cluster"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -124,20 +125,13 @@ func Problems(object *v1alpha1.RouteReflectorPool) []metav1.Condition {
 	return out
 }
 
-// Passing says whether a problem may go by itself; everything else needs a person.
-func Passing(reason string) bool {
-	return slices.Contains([]string{
-		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
-	}, reason)
-}
-
-// Page is the address of the docs about a reason, or their path in the repository where the
-// terminal is too narrow for the address, which would break the link.
-func Page(reason string, width int) string {
-	if page := plan.Docs + plan.Page(reason); width <= 0 || len(page) <= width {
+// Page returns the address of the docs about a reason, or their path in the repository where the terminal is too narrow
+// for the address, which would break the link.
+func Page(of string, width int) string {
+	if page := plan.Docs + plan.Page(of); width <= 0 || len(page) <= width {
 		return page
 	}
-	return "docs/" + plan.Page(reason)
+	return "docs/" + plan.Page(of)
 }
 
 // message of a condition, without the address of its page.
@@ -150,12 +144,11 @@ func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 	case v1alpha1.ConditionDegraded:
 		return c.Status != metav1.ConditionFalse
 	case v1alpha1.ConditionProviderReady:
-		usual := []string{"NotObserved", "PoolMissing", "WorkersPending", "PoolReady"}
-		return reflecting && !slices.Contains(usual, c.Reason)
+		return reflecting && reason.Of(c.Reason).Severity != reason.State
 	case v1alpha1.ConditionReflectorsEstablished:
 		// On the way sessions are missing; at rest they should not.
 		resting := object.Status.Step.Name == rollout.Steady
-		return c.Reason == "ObservationFailed" || resting && reflecting && c.Reason == "SessionsMissing"
+		return c.Reason == reason.ObservationFailed || resting && reflecting && c.Reason == reason.SessionsMissing
 	case v1alpha1.ConditionReady, v1alpha1.ConditionMeshDisabled, v1alpha1.ConditionProgressing:
 		return c.Status == metav1.ConditionUnknown
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/cli"
@@ -268,11 +269,8 @@ func TestTheLinksToTheConditions(t *testing.T) {
 		}
 	}
 	require.Greater(t, found, 3)
-	for _, reason := range []string{
-		"CloudRateLimited", "CloudUnavailable", "StepFailed", "ObservationFailed", "SessionTimeout", "WorkersLate", "DrainBlocked",
-	} {
-		require.True(t, Passing(reason))
-		require.NoError(t, links.Leads(os.DirFS("../../.."), "docs/"+plan.Page(reason)))
+	for _, of := range reason.All() {
+		require.NoError(t, links.Leads(os.DirFS("../../.."), "docs/"+plan.Page(of.Name)))
 	}
 }
 

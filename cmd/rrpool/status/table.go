@@ -14,6 +14,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // page is a status with the terminal that it is rendered for.
@@ -107,9 +108,9 @@ func (p page) facts() {
 // missing adds to the number of sessions which reflectors lack some.
 func (p page) missing(sessions string) string {
 	switch c := condition(p.Object, v1alpha1.ConditionReflectorsEstablished); c.Reason {
-	case "TimerGate":
+	case reason.TimerGate:
 		return "not observed: spec.rollout.gate is Timer"
-	case "SessionsMissing":
+	case reason.SessionsMissing:
 		return sessions + ": " + c.Message
 	}
 	return sessions

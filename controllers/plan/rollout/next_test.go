@@ -13,6 +13,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
@@ -61,7 +62,7 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		})
 	}
 	t.Run("where Calico takes in no BGPPeer, what is written on Nodes is still healed, and the mesh comes back", func(t *testing.T) {
-		for problem, want := range map[string]string{plan.ReasonUnreadable: "HealReflectors", "NodesStale": rollout.UnsupportedCluster} {
+		for problem, want := range map[string]string{reason.ObjectUnreadable: "HealReflectors", "NodesStale": rollout.UnsupportedCluster} {
 			w, o := migrated(t)
 			o.Problems = []plan.Problem{{Reason: problem, Message: "correct it"}}
 			require.Equal(t, rollout.UnsupportedCluster, w.next(o).Name)

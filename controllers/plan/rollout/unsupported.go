@@ -11,6 +11,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
@@ -40,7 +41,7 @@ func hold(v *view) *Step {
 	if len(v.Problems) == 0 {
 		return nil
 	}
-	if v.Problems[0].Reason == plan.ReasonUnreadable {
+	if v.Problems[0].Reason == reason.ObjectUnreadable {
 		if s := healRoles(v); s != nil {
 			return s
 		}

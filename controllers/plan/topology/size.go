@@ -9,13 +9,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
-)
-
-// The reasons for which a topology is refused.
-const (
-	ReasonTooManyClients = "TooManyClients"
-	ReasonTooManyPaths   = "TooManyPaths"
-	ReasonTooManyRacks   = "TooManyRacks"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
 // kinds in the order in which Auto prefers them.
@@ -33,7 +27,7 @@ func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha
 	}
 	spec.Kind = cmp.Or(spec.Kind, v1alpha1.TopologySingle)
 	total, problem = measure(spec, clients, zones, sized)
-	if problem != nil && problem.Reason != ReasonTooManyRacks {
+	if problem != nil && problem.Reason != reason.TooManyRacks {
 		problem.Message += ": " + remedy(spec, clients, zones, sized, problem.Reason)
 	}
 	return spec, total, problem
@@ -129,26 +123,26 @@ func tooManyPaths(spec Spec, paths uint64, total int) *plan.Problem {
 	if paths > 1e6 {
 		number = "over a million"
 	}
-	return plan.ProblemIf(tooMany, ReasonTooManyPaths, "spec.topology.type: %s with %d reflectors and spec.topology.redundancy %d "+
+	return plan.ProblemIf(tooMany, reason.TooManyPaths, "spec.topology.type: %s with %d reflectors and spec.topology.redundancy %d "+
 		"gives nodes up to %s paths to each prefix, and spec.topology.maxPathsPerPrefix is %d", spec.Kind, total, spec.Redundancy, number, spec.MaxPaths)
 }
 
 func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
-	return plan.ProblemIf(clients > spec.MaxClients, ReasonTooManyClients, "spec.topology.type: in %s with %d reflectors, %s would serve %d clients, "+
+	return plan.ProblemIf(clients > spec.MaxClients, reason.TooManyClients, "spec.topology.type: in %s with %d reflectors, %s would serve %d clients, "+
 		"and spec.topology.maxClientsPerReflector is %d", spec.Kind, total, who, clients, spec.MaxClients)
 }
 
 // remedy names the topology that Auto would choose, and other settings that help.
-func remedy(spec Spec, clients []plan.Node, zones []string, sized int, reason string) string {
+func remedy(spec Spec, clients []plan.Node, zones []string, sized int, refused string) string {
 	var ways []string
 	other := automatic(spec, clients, zones, sized, "")
 	if total, problem := measure(other, clients, zones, sized); problem == nil {
 		ways = append(ways, fmt.Sprintf("set spec.topology.type to %s, which takes %d reflectors", other.Kind, total))
 	}
-	if reason == ReasonTooManyPaths && spec.Kind != v1alpha1.TopologySingle {
+	if refused == reason.TooManyPaths && spec.Kind != v1alpha1.TopologySingle {
 		ways = append(ways, "lower spec.topology.redundancy")
 	}
-	if reason == ReasonTooManyClients && spec.RackLabel != "" && spec.Kind != v1alpha1.TopologySingle {
+	if refused == reason.TooManyClients && spec.RackLabel != "" && spec.Kind != v1alpha1.TopologySingle {
 		ways = append(ways, "leave out spec.topology.rackLabel "+spec.RackLabel+", so that rrpool makes groups that fit")
 	}
 	return strings.Join(append(ways, "raise the limit"), ", or ")
@@ -166,9 +160,9 @@ func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Proble
 	case byLabel:
 	}
 	if racks > mostGroups {
-		return plan.Problemf(ReasonTooManyRacks, "%s: %s makes %d groups of %d nodes, and %d are possible: %s", field, value, racks, clients, mostGroups, advice)
+		return plan.Problemf(reason.TooManyRacks, "%s: %s makes %d groups of %d nodes, and %d are possible: %s", field, value, racks, clients, mostGroups, advice)
 	}
-	return plan.ProblemIf(c.division == byLabel && needed > max(clients, 2*spec.Redundancy), ReasonTooManyRacks,
+	return plan.ProblemIf(c.division == byLabel && needed > max(clients, 2*spec.Redundancy), reason.TooManyRacks,
 		"%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -65,49 +66,49 @@ func TestRefusalsNameFieldValueAndRemedy(t *testing.T) {
 		reason, message       string
 	}{
 		"Single with too many clients": {
-			kind: single, clients: 2500, zones: 3, sized: 3, reason: topology.ReasonTooManyClients,
+			kind: single, clients: 2500, zones: 3, sized: 3, reason: reason.TooManyClients,
 			message: "spec.topology.type: in Single with 3 reflectors, each of them would serve 2500 clients, and " +
 				"spec.topology.maxClientsPerReflector is 2000: set spec.topology.type to Quorum, which takes 9 reflectors, or raise the limit",
 		},
 		"Quorum with too many": {
-			kind: quorum, clients: 5000, zones: 3, sized: 6, reason: topology.ReasonTooManyClients,
+			kind: quorum, clients: 5000, zones: 3, sized: 6, reason: reason.TooManyClients,
 			message: "spec.topology.type: in Quorum with 6 reflectors, each of the busiest would serve 5000 clients, and " +
 				"spec.topology.maxClientsPerReflector is 2000: set spec.topology.type to Hierarchy, which takes 12 reflectors, or raise the limit",
 		},
 		"a rack that is too large": {
-			kind: hierarchy, clients: 5000, zones: 3, sized: 3, reason: topology.ReasonTooManyClients, edit: racks(2),
+			kind: hierarchy, clients: 5000, zones: 3, sized: 3, reason: reason.TooManyClients, edit: racks(2),
 			message: "spec.topology.type: in Hierarchy with 9 reflectors, each reflector of rack r0 would serve 2500 clients, and " +
 				"spec.topology.maxClientsPerReflector is 2000: leave out spec.topology.rackLabel example.com/rack, so that rrpool makes groups " +
 				"that fit, or raise the limit",
 		},
 		"a label of which every node has its own value": {
-			kind: hierarchy, clients: 60, zones: 3, sized: 3, reason: topology.ReasonTooManyRacks, edit: racks(60),
+			kind: hierarchy, clients: 60, zones: 3, sized: 3, reason: reason.TooManyRacks, edit: racks(60),
 			message: "spec.topology.rackLabel: example.com/rack makes 60 racks of 60 nodes, which would take 183 reflectors: " +
 				"name a label that more nodes share, or leave it out",
 		},
 		"more racks than BGPPeers can be": {
-			kind: quorum, clients: 600, zones: 3, sized: 6, reason: topology.ReasonTooManyRacks, edit: racks(300),
+			kind: quorum, clients: 600, zones: 3, sized: 6, reason: reason.TooManyRacks, edit: racks(300),
 			message: "spec.topology.rackLabel: example.com/rack makes 300 groups of 600 nodes, and 200 are possible: " +
 				"name a label that more nodes share, or leave it out",
 		},
 		"more racks of a size than can be": {
-			kind: hierarchy, clients: 300, zones: 1, sized: 3, reason: topology.ReasonTooManyRacks, edit: func(w *world) { w.spec.MaxClients = 1 },
+			kind: hierarchy, clients: 300, zones: 1, sized: 3, reason: reason.TooManyRacks, edit: func(w *world) { w.spec.MaxClients = 1 },
 			message: "spec.topology.maxClientsPerReflector: 1 makes 201 groups of 300 nodes, and 200 are possible: raise it",
 		},
 		"MultiCluster with five reflectors": {
-			kind: multi, clients: 100, zones: 1, sized: 5, reason: topology.ReasonTooManyPaths,
+			kind: multi, clients: 100, zones: 1, sized: 5, reason: reason.TooManyPaths,
 			message: "spec.topology.type: MultiCluster with 5 reflectors and spec.topology.redundancy 3 gives nodes up to 129 paths to each " +
 				"prefix, and spec.topology.maxPathsPerPrefix is 64: set spec.topology.type to Single, which takes 5 reflectors, or lower " +
 				"spec.topology.redundancy, or raise the limit",
 		},
 		"Hierarchy with five of each": {
-			kind: hierarchy, clients: 100, zones: 2, sized: 5, reason: topology.ReasonTooManyPaths, edit: func(w *world) { w.spec.Redundancy = 5 },
+			kind: hierarchy, clients: 100, zones: 2, sized: 5, reason: reason.TooManyPaths, edit: func(w *world) { w.spec.Redundancy = 5 },
 			message: "spec.topology.type: Hierarchy with 16 reflectors and spec.topology.redundancy 5 gives nodes up to 125 paths to each " +
 				"prefix, and spec.topology.maxPathsPerPrefix is 64: set spec.topology.type to Single, which takes 6 reflectors, or lower " +
 				"spec.topology.redundancy, or raise the limit",
 		},
 		"Single with more reflectors than paths": {
-			kind: single, clients: 100, zones: 1, sized: 65, reason: topology.ReasonTooManyPaths,
+			kind: single, clients: 100, zones: 1, sized: 65, reason: reason.TooManyPaths,
 			message: "spec.topology.type: Single with 65 reflectors and spec.topology.redundancy 3 gives nodes up to 65 paths to each " +
 				"prefix, and spec.topology.maxPathsPerPrefix is 64: set spec.topology.type to Hierarchy, which takes 3 reflectors, or raise the limit",
 		},
