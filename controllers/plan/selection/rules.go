@@ -90,6 +90,13 @@ func (r Rules) Unfit(n plan.Node) string {
 		return "spec.provider.existingNodes.excluded selects it"
 	case !slices.Contains(r.Zones, n.Zone):
 		return fmt.Sprintf("its zone %q gets no route reflectors", n.Zone)
+	}
+	return foreign(n)
+}
+
+// foreign returns why a node may not be taken, because others use it as a reflector or it is in another pool; "" if it may.
+func foreign(n plan.Node) string {
+	switch {
 	case ours(n):
 		return ""
 	case n.ClusterID != "":

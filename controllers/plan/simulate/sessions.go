@@ -172,31 +172,37 @@ func (m *Model) reportedSessions(node string) []reportedSession {
 	var out []reportedSession
 	for _, n := range m.nodes {
 		side, ok := v.Side(node, n.Name)
-		if n.Name == node || !ok {
+		if !ok {
 			continue
 		}
-		r := reportedSession{kind: plan.SessionNode}
+		found, mutual := m.session(node, n.Name, back)
+		r := reportedSession{kind: plan.SessionNode, mutual: mutual && !found.gone, since: found.since}
 		if side.Mesh {
 			r.kind = plan.SessionMesh
 		}
-		found, mutual := m.session(node, n.Name, back)
-		mutual = mutual && !found.gone
-		r.mutual, r.since = mutual, found.since
 		for _, address := range plan.Common(self, n) {
-			r.peer = address
-			if len(shared[address]) > 0 { // Calico configures one session with an address, and none with the node's own
-				i := slices.IndexFunc(out, func(o reportedSession) bool { return o.peer == address && o.kind == r.kind })
-				if own := slices.Contains(self.Addresses, address); own || i >= 0 && !mutual {
-					continue
-				} else if i >= 0 {
-					out[i] = r
-					continue
-				}
+			if r.peer = address; len(shared[address]) > 0 {
+				out = addShared(out, r, self)
+				continue
 			}
 			out = append(out, r)
 		}
 	}
 	cache[node] = out
+	return out
+}
+
+// addShared adds a session with an address that several nodes have: Calico configures one session with an address, and none with
+// the node's own.
+func addShared(out []reportedSession, r reportedSession, self plan.Node) []reportedSession {
+	i := slices.IndexFunc(out, func(o reportedSession) bool { return o.peer == r.peer && o.kind == r.kind })
+	switch {
+	case slices.Contains(self.Addresses, r.peer) || i >= 0 && !r.mutual:
+	case i >= 0:
+		out[i] = r
+	default:
+		out = append(out, r)
+	}
 	return out
 }
 
@@ -230,12 +236,8 @@ func (m *Model) snapshot() *snapshot {
 	if o := m.cached; o != nil && !m.now.Before(o.at) && m.now.Before(o.until) {
 		return o
 	}
-	last := m.versionOf("")
-	// Sessions that have not changed since back are Established, so versions from before it need no comparison.
-	first, back := last, m.oldestChange()
-	for first > 0 && m.versions[first].from.After(back) {
-		first--
-	}
+	last, back := m.versionOf(""), m.oldestChange()
+	first := m.versionBefore("", last+1, back.Add(1)) // sessions that have not changed since then are Established
 	out := &snapshot{at: m.now, until: m.now.Add(versionsKept), reports: map[string][]reportedSession{}}
 	changes := func(at time.Time) bool {
 		later := at.After(m.now)

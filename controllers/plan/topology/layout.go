@@ -236,29 +236,31 @@ func (l *Layout) sortPeers() {
 func (s Spec) WithCurrent(nodes []plan.Node, peers []plan.Peer) Spec {
 	s.Open, s.Racks, s.IDs = nil, nil, map[string]string{}
 	for _, p := range peers {
-		prefix, _, found := strings.Cut(p.Name, ".")
-		grouped := found && slices.Contains([]string{PeerQuorum, PeerMulti, PeerRack}, prefix)
-		if p.Owned && grouped && !strings.Contains(p.NodeSelector, "==") {
+		if isOpen(p) {
 			s.Open = append(s.Open, p.Name)
 		}
 	}
-	for _, n := range nodes {
-		if rack := slotPlace(SlotRack, n.Slot); n.HasRoleLabel && isRack(rack) && !slices.Contains(s.Racks, rack) {
-			s.Racks = append(s.Racks, rack)
-		}
-	}
 	var reflectors []plan.Node
-	for i := range nodes { // nodes are large, and few reflect
-		if n := &nodes[i]; n.HasRoleLabel && n.ClusterID != "" && n.IsOurs() {
-			reflectors = append(reflectors, *n)
+	for i := range nodes { // nodes are large, and few are reflectors
+		if nodes[i].HasRoleLabel {
+			reflectors = append(reflectors, nodes[i])
 		}
 	}
 	slices.SortFunc(reflectors, longestInRole)
 	for _, n := range reflectors {
-		if _, known := s.IDs[n.Slot]; !known {
-			s.IDs[n.Slot] = n.ClusterID
+		if rack := slotPlace(SlotRack, n.Slot); isRack(rack) && !slices.Contains(s.Racks, rack) {
+			s.Racks = append(s.Racks, rack)
+		}
+		if n.ClusterID != "" && n.IsOurs() {
+			s.IDs[n.Slot] = cmp.Or(s.IDs[n.Slot], n.ClusterID)
 		}
 	}
 	slices.SortFunc(s.Racks, byNumber)
 	return s
+}
+
+// isOpen reports whether a BGPPeer is that of an open group.
+func isOpen(p plan.Peer) bool {
+	prefix, _, found := strings.Cut(p.Name, ".")
+	return p.Owned && found && slices.Contains([]string{PeerQuorum, PeerMulti, PeerRack}, prefix) && !strings.Contains(p.NodeSelector, "==")
 }
