@@ -1,4 +1,4 @@
-// Package fakenetwork answers for the status reporters of a cluster that has an apiserver and no nodes.
+// Package fakenetwork writes the status reports of nodes for a cluster that has an apiserver and no nodes.
 package fakenetwork
 
 import (
@@ -26,14 +26,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// Calico's keys on Nodes, and the API's default label.
+// Calico's annotations of Nodes, and the API's default label.
 const (
 	IPv4Annotation = "projectcalico.org/IPv4Address"
 	IDAnnotation   = "projectcalico.org/RouteReflectorClusterID"
 	RoleLabel      = "rrpool.io/route-reflector"
 )
 
-// Written are the objects of a kind of Calico's, in the group that the cluster has.
+// Written returns the objects of one of Calico's kinds, in the API group that the cluster has.
 func Written(ctx context.Context, reader client.Reader, kind string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(calico.GroupV1.WithKind(kind + "List"))
@@ -45,27 +45,27 @@ func Written(ctx context.Context, reader client.Reader, kind string) ([]unstruct
 	return list.Items, err
 }
 
-// Network is the model of package simulate, of what is written in an apiserver: nodes take it over
-// at once, and a session that starts anew is up after simulate.Connect. It answers for the reporters,
-// and notes every moment at which a node has no way to another. No packet moves: the lab is for that.
+// Network simulates the nodes of the objects in an apiserver by package simulate: they apply changes
+// at once, and a session that restarts is Established after simulate.Connect. It writes status reports,
+// and records every time at which a node has no route to another.
 type Network struct {
 	client.Client
 	Now func() time.Time
-	// Polls: it looks before each report, not when it is told that something is written.
+	// Polls: it reads the objects before each report, not only when Take is called.
 	Polls bool
-	// Busy is how long a node with so many sessions does not report after the last of them has come up. Nil: it does at once.
+	// Busy returns how long a node with so many sessions does not report after the last of them is Established. Nil: no time.
 	Busy func(sessions int) time.Duration
 
 	mu    sync.Mutex
-	model *simulate.Model // nil before the first look
+	model *simulate.Model // nil before the first Take
 	seen  plan.Cluster
-	// since is when a node has come up, or was the last reflector: it has no sessions at first.
+	// since is when a node started, or stopped being the last reflector: its sessions restart then.
 	since map[string]time.Time
-	// faults are the moments at which an invariant did not hold.
+	// faults describe when an invariant did not hold.
 	faults []string
 }
 
-// Take lets all nodes take over what is written now, and looks at what comes of it.
+// Take makes all nodes apply the objects as they are now, and checks the invariants.
 func (p *Network) Take(ctx context.Context, why string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *Network) Take(ctx context.Context, why string) error {
 	return nil
 }
 
-// read gives the nodes that are up and speak BGP, and what they have to configure.
+// read returns the running nodes that speak BGP, and the configuration of BGP.
 func (p *Network) read(ctx context.Context) (plan.Cluster, error) {
 	var out plan.Cluster
 	var list corev1.NodeList
@@ -134,8 +134,8 @@ func (p *Network) read(ctx context.Context) (plan.Cluster, error) {
 	return out, err
 }
 
-// restart notes the nodes that come up, and the former reflectors when no reflector is left to carry
-// their routes meanwhile: docs/existing-nodes.md.
+// restart records the nodes that start, and former reflectors if no other reflector is left to carry
+// their routes meanwhile (docs/existing-nodes.md).
 func (p *Network) restart(before, now []plan.Node) {
 	reflects := func(n plan.Node) bool { return n.ClusterID != "" }
 	for _, n := range now {
@@ -146,8 +146,8 @@ func (p *Network) restart(before, now []plan.Node) {
 	}
 }
 
-// judge notes what must never be: the mesh off while a client has too few sessions with
-// reflectors, or two nodes that run workloads without a route.
+// judge records violations of the invariants: the mesh is off while a client has too few sessions with
+// reflectors, or two nodes with workloads have no route.
 func (p *Network) judge(why string) {
 	seen := p.model.Observe()
 	reflectors := slices.DeleteFunc(slices.Clone(seen.Nodes), func(n plan.Node) bool { return !n.HasRoleLabel || n.ClusterID == "" })
@@ -167,8 +167,8 @@ func (p *Network) judge(why string) {
 	}
 }
 
-// working: the node is a client that runs workloads. Those of the pool are tainted, or have
-// been emptied, and one that has just come up is not reached by others at first.
+// working reports whether the node is a client that runs workloads. Nodes of the pool are tainted or
+// drained, and a node that has just started has no sessions at first.
 func (p *Network) working(n plan.Node) bool {
 	return n.ClusterID == "" && !n.Pooled && p.Now().Sub(p.since[n.Name]) > simulate.Connect
 }
@@ -177,7 +177,7 @@ func (p *Network) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// Broken gives the moments at which an invariant did not hold, and forgets them.
+// Broken returns the violations of invariants since the last call.
 func (p *Network) Broken() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +186,7 @@ func (p *Network) Broken() []string {
 	return out
 }
 
-// Run answers for the reporters of all nodes.
+// Run writes the status reports of all nodes until ctx ends.
 func (p *Network) Run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -195,7 +195,7 @@ func (p *Network) Run(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = p.report(ctx) // again with the next tick
+			_ = p.report(ctx) // retried with the next tick
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (p *Network) report(ctx context.Context) error {
 	return err
 }
 
-// reported is what a node reports, unless it is down or busy.
+// reported returns a node's report, and whether the node is neither down nor busy.
 func (p *Network) reported(node string, routes bool) (st plan.Status, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +236,7 @@ func (p *Network) reported(node string, routes bool) (st plan.Status, up bool) {
 	return st, !slices.ContainsFunc(st.Sessions, func(s plan.Session) bool { return s.Established && now.Sub(s.Since) < busy })
 }
 
-// fill writes what a reporter says, when that differs from the last.
+// fill writes a report if it differs from the last.
 func (p *Network) fill(ctx context.Context, report *unstructured.Unstructured, last, status apiv3.CalicoNodeStatusStatus) error {
 	at := last.LastUpdated
 	last.LastUpdated = metav1.Time{}
@@ -255,7 +255,7 @@ func (p *Network) fill(ctx context.Context, report *unstructured.Unstructured, l
 	return p.Update(ctx, report)
 }
 
-// statusOf is a report in Calico's words.
+// statusOf returns a report as a CalicoNodeStatus.
 func statusOf(st plan.Status, routes bool) (status apiv3.CalicoNodeStatusStatus) {
 	ready := apiv3.BGPDaemonStatus{State: apiv3.BGPDaemonStateReady}
 	status.Agent = apiv3.CalicoNodeAgentStatus{BIRDV4: ready, BIRDV6: ready}
@@ -273,7 +273,7 @@ func statusOf(st plan.Status, routes bool) (status apiv3.CalicoNodeStatusStatus)
 		status.BGP.PeersV4 = append(status.BGP.PeersV4, peer)
 	}
 	if routes {
-		// Every node has routes of its own.
+		// Every node has routes to its own pods.
 		status.Routes.RoutesV4 = []apiv3.CalicoNodeRoute{{
 			Type: apiv3.RouteTypeFIB, Destination: "10.1.0.0/24",
 			LearnedFrom: apiv3.CalicoNodeRouteLearnedFrom{SourceType: apiv3.RouteSourceTypeDirect},
@@ -294,7 +294,7 @@ func isReady(n corev1.Node) bool {
 	})
 }
 
-// Config reads the default BGPConfiguration, as far as sessions depend on it.
+// Config returns the fields of the default BGPConfiguration that sessions depend on.
 func Config(written []unstructured.Unstructured) plan.BGPConfig {
 	var out plan.BGPConfig
 	for _, w := range written {

@@ -93,7 +93,7 @@ func (s *Server) changeWorker(pattern string, do func(*cluster, *pool, *worker) 
 	})
 }
 
-// of refuses clusters of another provider.
+// of returns a handler that refuses clusters of another provider.
 func (s *Server) of(provider string, next func(*http.Request) (any, *refusal)) func(*http.Request) (any, *refusal) {
 	return func(r *http.Request) (any, *refusal) {
 		if c := s.cluster(r.FormValue("cluster")); c != nil && c.Provider != provider {
@@ -132,7 +132,7 @@ func (s *Server) getCluster(r *http.Request) (any, *refusal) {
 	return s.sparse(out, "id", "name", "provider", "resourceGroup", "vpcs", "workerZones", "networkPlugin", "type", "lifecycle"), nil
 }
 
-// listPools lists in the words of one generation.
+// listPools lists a cluster's pools in the format of v1 or v2.
 func (s *Server) listPools(clusterKey string, describe func(*pool, *cluster) map[string]any) (any, *refusal) {
 	c := s.cluster(clusterKey)
 	if c == nil {
@@ -145,7 +145,7 @@ func (s *Server) listPools(clusterKey string, describe func(*pool, *cluster) map
 	return out, nil
 }
 
-// v2Pool answers for one pool.
+// v2Pool is GET getWorkerPool.
 func (s *Server) v2Pool(r *http.Request) (any, *refusal) {
 	c, p, bad := s.find(r.FormValue("cluster"), r.FormValue("workerpool"))
 	if s.beliefs.NoSinglePool {
@@ -177,7 +177,7 @@ func (p *pool) v2(c *cluster) map[string]any {
 	return out
 }
 
-// lifecycle of a pool: at IBM "active" was seen, and "deleted"; "deleting" is invented.
+// lifecycle returns the lifecycle of a pool. IBM's API is known to return "active" and "deleted"; "deleting" is an assumption.
 func (p *pool) lifecycle() map[string]string {
 	if p.deleting {
 		return map[string]string{"actualState": stateDeleting, "desiredState": stateDeleted}
@@ -185,7 +185,7 @@ func (p *pool) lifecycle() map[string]string {
 	return map[string]string{"actualState": "active", "desiredState": "active"}
 }
 
-// listWorkers lists in the words of one generation. The machines of a deleted pool are still listed: IBM's own tools wait for them.
+// listWorkers lists workers in the format of v1 or v2. Those of a deleted pool are still listed: IBM's own tools wait for them.
 func (s *Server) listWorkers(clusterKey string, r *http.Request, describe func(*pool, *worker) map[string]any) (any, *refusal) {
 	c := s.cluster(clusterKey)
 	if c == nil {
@@ -270,7 +270,7 @@ func (s *Server) v2CreatePool(r *http.Request) (any, *refusal) {
 	return map[string]string{"workerPoolID": p.id}, nil
 }
 
-// addZoneTo adds a zone to the pool that the path (classic) or the body (VPC) names.
+// addZoneTo adds a zone to the pool in the path (classic) or in the body (VPC).
 func (s *Server) addZoneTo(r *http.Request) (any, *refusal) {
 	var b struct{ Cluster, ID, SubnetID, PrivateVlan, PublicVlan, WorkerPoolID, WorkerPool string }
 	if bad := decode(r, &b); bad != nil {
@@ -317,7 +317,7 @@ func (s *Server) routeClassic() {
 	s.handle("GET /v1/zones", http.StatusOK, s.zones(Classic))
 }
 
-// v1 has no taints: the classic API does not report them.
+// v1 returns a pool as the v1 API does, which does not report taints.
 func (p *pool) v1(c *cluster) map[string]any {
 	zones := []map[string]any{}
 	for _, z := range p.zones {

@@ -1,54 +1,54 @@
 package iksserver
 
-// Beliefs are what rrpool, and this server, take for true of the real cloud without a source of IBM's, or with half a one. A true field
-// makes the server behave otherwise. The table in README.md says what happens then, and which test shows it.
+// Beliefs are assumptions of rrpool and of this server about the real API that no source of IBM's confirms, or not clearly. A true
+// field makes the server deviate from the assumption. The table in README.md says what rrpool does then, and which test shows it.
 type Beliefs struct {
-	// RefillsRemoved: a worker that was removed comes back at once.
+	// RefillsRemoved: a removed worker is replaced at once.
 	RefillsRemoved bool
-	// IgnoresSameSize: a resize to the size that the pool has brings nothing.
+	// IgnoresSameSize: a resize to the current size orders no missing workers.
 	IgnoresSameSize bool
-	// SizeIsTotal: the size that a pool reports is that of all of its zones.
+	// SizeIsTotal: the size that a pool reports is the sum of its zones.
 	SizeIsTotal bool
 	// ZonelessSizeIsZero: a pool without zones reports the size 0.
 	ZonelessSizeIsZero bool
-	// ZonelessSizeIsLost: a pool without zones reports the size 0, and forgets the one it was given.
+	// ZonelessSizeIsLost: a pool without zones has the size 0, whatever was requested.
 	ZonelessSizeIsLost bool
-	// KeepsReplaced: a replacement is acknowledged, and nothing comes of it.
+	// KeepsReplaced: replacing a worker succeeds without effect.
 	KeepsReplaced bool
-	// KeepsRemoved: the same of a removal.
+	// KeepsRemoved: removing a worker succeeds without effect.
 	KeepsRemoved bool
-	// LosesNew: workers that were ordered are gone again right after they have come.
+	// LosesNew: workers are deleted as soon as they are deployed.
 	LosesNew bool
-	// DropsTaints: taints are acknowledged and not set.
+	// DropsTaints: setting taints succeeds without effect.
 	DropsTaints bool
-	// DropsZones: a zone that is added is acknowledged and not there.
+	// DropsZones: adding a zone succeeds without effect.
 	DropsZones bool
 	// StaysOutdated: new workers have an older version than their target.
 	StaysOutdated bool
-	// RefusesZoneless: a pool cannot be made without zones.
+	// RefusesZoneless: a pool cannot be created without zones.
 	RefusesZoneless bool
-	// FillsZoneless: a pool that is made without zones gets all those of the cluster, and workers, at once.
+	// FillsZoneless: a pool that is created without zones gets all zones of the cluster, and workers, at once.
 	FillsZoneless bool
 	// NullZones: the zones of a pool without any are null.
 	NullZones bool
-	// RefusesEarlyTaints: a pool without workers takes no taints.
+	// RefusesEarlyTaints: taints of a pool without workers cannot be set.
 	RefusesEarlyTaints bool
-	// DropsLabels: the labels of a new pool are not kept.
+	// DropsLabels: the labels of a new pool are dropped.
 	DropsLabels bool
-	// NoSinglePool: the API has no request for one pool.
+	// NoSinglePool: there is no call for a single pool.
 	NoSinglePool bool
-	// OtherFlavors: flavors are listed under other names than they are ordered by.
+	// OtherFlavors: flavors are listed with other names than they are ordered by.
 	OtherFlavors bool
-	// OtherSystems: workers report their operating system in other words than their pools.
+	// OtherSystems: workers report another name of their operating system than their pools.
 	OtherSystems bool
 	// KeepsLast: the last worker of a pool cannot be removed.
 	KeepsLast bool
 }
 
-// Believe changes how the server behaves from now on.
+// Believe sets the deviations of the server.
 func (s *Server) Believe(b Beliefs) { s.locked(func() { s.beliefs = b }) }
 
-// sized puts the size into a description of p that it reports.
+// sized sets the reported size in a description of p.
 func (s *Server) sized(p *pool, out map[string]any) map[string]any {
 	size := p.size
 	switch {

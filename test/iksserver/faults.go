@@ -14,50 +14,50 @@ import (
 	"time"
 )
 
-// Fault spoils requests. Method, Path and Query choose them; the other fields say how.
+// Fault makes requests fail. Method, Path and Query select the requests; the other fields say how they fail.
 type Fault struct {
 	// Method is the HTTP method, "" for any. Path and Query are regular expressions
-	// on the path and on the query, "" for any; the path comes without "/global".
+	// for the path without "/global" and for the query, "" for any.
 	Method, Path, Query string
-	// After lets so many matching requests through first. Times is how many are spoiled then; 0: all.
+	// After is how many matching requests do not fail at first. Times is how many fail then; 0: all.
 	After, Times int
-	// For ends the fault that long after the first request that it spoiled; 0: never.
+	// For is how long the fault lasts from the first request that failed; 0: for ever.
 	For time.Duration
 
-	// Executed: the request takes effect and only its answer is spoiled.
+	// Executed: the request takes effect, and only the response fails.
 	Executed bool
-	// Status and Body replace the answer, Header is added to it.
+	// Status and Body replace those of the response, Header is added to it.
 	Status int
 	Body   string
 	Header http.Header
-	// Spoil changes the body of the real answer (and implies Executed).
+	// Spoil changes the body of the real response. The request takes effect.
 	Spoil func(body []byte) []byte
-	// Hang answers nothing until the client gives up or the server closes.
+	// Hang: there is no response until the client gives up or the server closes.
 	Hang bool
-	// Reset breaks the connection instead of answering.
+	// Reset: the connection breaks instead of a response.
 	Reset bool
-	// Slow is the time between two bytes of the real answer.
+	// Slow is the time between two bytes of the real response.
 	Slow time.Duration
-	// Delay is how much later the request takes effect, whether anyone still waits for its answer or not.
+	// Delay is how much later the request takes effect, even if the client does not wait for the response.
 	Delay time.Duration
-	// ExpireToken answers that the token is expired and makes it so.
+	// ExpireToken: all tokens expire, so the request is refused.
 	ExpireToken bool
 
 	path, query *regexp.Regexp
-	// until is when it ends, zero while that is open.
+	// until is when the fault ends, zero if not known yet.
 	until time.Time
 }
 
-// Inject adds f. It panics when Path or Query is no regular expression.
+// Inject adds a fault. It panics if Path or Query is no regular expression.
 func (s *Server) Inject(f Fault) {
 	f.path, f.query = regexp.MustCompile(f.Path), regexp.MustCompile(f.Query)
 	s.locked(func() { s.faults = append(s.faults, &f) })
 }
 
-// ClearFaults takes all request faults away.
+// ClearFaults removes all faults of requests.
 func (s *Server) ClearFaults() { s.locked(func() { s.faults = nil }) }
 
-// RateLimited is a 429; retryAfter 0 leaves the header out.
+// RateLimited returns a fault with status 429, and without the header Retry-After if retryAfter is 0.
 func RateLimited(retryAfter time.Duration) Fault {
 	f := Fault{Status: http.StatusTooManyRequests, Body: "slow down", Header: http.Header{}}
 	if retryAfter > 0 {
@@ -66,10 +66,10 @@ func RateLimited(retryAfter time.Duration) Fault {
 	return f
 }
 
-// Body is a body in place of the real one. The request takes effect.
+// Body returns a fault that replaces the body of the response. The request takes effect.
 func Body(text string) Fault { return Fault{Spoil: func([]byte) []byte { return []byte(text) }} }
 
-// On gives f for the requests of method and path.
+// On returns the fault for requests with a method and path.
 func (f Fault) On(method, path string) Fault {
 	f.Method, f.Path = method, path
 	return f
@@ -91,7 +91,7 @@ func (s *Server) takeFault(r *http.Request) *Fault {
 		case f.For > 0 && f.until.IsZero():
 			f.until = s.now().Add(f.For)
 		}
-		if f.Times--; f.Times == 0 { // never, where it was 0
+		if f.Times--; f.Times == 0 { // not if it was 0 before
 			s.faults = slices.Delete(slices.Clone(s.faults), i, i+1)
 		}
 		return f
@@ -99,10 +99,10 @@ func (s *Server) takeFault(r *http.Request) *Fault {
 	return nil
 }
 
-// executed: the request takes effect.
+// executed reports whether the request takes effect.
 func (f *Fault) executed() bool { return f.Executed || f.Spoil != nil || f.Slow > 0 || f.Delay > 0 }
 
-// answer gives what goes out, spoiled by the fault if there is one; nil for nothing.
+// answer returns the response, as the fault changes it if f is not nil; nil for no response.
 func (s *Server) answer(r *http.Request, f *Fault, index int) *httptest.ResponseRecorder {
 	switch {
 	case f == nil:
@@ -123,7 +123,7 @@ func (s *Server) answer(r *http.Request, f *Fault, index int) *httptest.Response
 		s.pause(r, -1)
 		return nil
 	case f.Reset:
-		panic(http.ErrAbortHandler) // which is how a handler breaks its connection
+		panic(http.ErrAbortHandler) // breaks the connection
 	}
 	if f.Spoil != nil {
 		out.Body = bytes.NewBuffer(f.Spoil(out.Body.Bytes()))
@@ -135,20 +135,20 @@ func (s *Server) answer(r *http.Request, f *Fault, index int) *httptest.Response
 	return out
 }
 
-// trickle writes a body byte by byte, until the client has gone.
+// trickle writes a body byte by byte, until the client has closed the connection.
 func (s *Server) trickle(w http.ResponseWriter, r *http.Request, body []byte, slow time.Duration) {
 	for i := range body {
 		if _, err := w.Write(body[i : i+1]); err != nil {
 			return
 		}
-		_ = http.NewResponseController(w).Flush() // a wire keeps nothing back
+		_ = http.NewResponseController(w).Flush() // send each byte by itself
 		if !s.pause(r, slow) {
 			return
 		}
 	}
 }
 
-// pause waits for d, or for ever when d is negative; false when the client or the server has gone.
+// pause waits for d, or for ever if d is negative. It returns false if the client or the server has ended the request.
 func (s *Server) pause(r *http.Request, d time.Duration) bool {
 	var timer <-chan time.Time
 	if d >= 0 {
@@ -165,8 +165,8 @@ func (s *Server) pause(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// Transport carries requests to the server over a pipe. So they work in a synctest bubble, where no time passes in vain; hangs, slow
-// bodies and broken connections are as on a wire. No connection is used twice.
+// Transport returns a transport that connects to the server by pipes, which work in a synctest bubble. Hangs, slow
+// bodies and broken connections are as with TCP. No connection is reused.
 func (s *Server) Transport() http.RoundTripper {
 	dial := func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
@@ -177,7 +177,7 @@ func (s *Server) Transport() http.RoundTripper {
 	return &http.Transport{DialContext: dial, DialTLSContext: dial, DisableKeepAlives: true, DisableCompression: true}
 }
 
-// single is a listener to which one connection comes.
+// single is a listener for one connection.
 type single struct {
 	conn net.Conn
 	once sync.Once

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TrustedProfile is one, and the service account that it is linked to.
+// TrustedProfile is a trusted profile and the service account that it is linked to.
 type TrustedProfile struct {
 	ID, Name           string
 	Namespace, Account string
@@ -46,7 +46,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuseProfile says why a service account's token is not exchanged for one of a profile, "" to exchange it.
+// refuseProfile returns why a service account's token is not exchanged for one of a profile, "" if it is.
 func (s *Server) refuseProfile(form url.Values) (status int, why string) {
 	var claims serviceAccountClaims
 	parts := strings.Split(form.Get("cr_token"), ".")
@@ -71,7 +71,7 @@ func (s *Server) refuseProfile(form url.Values) (status int, why string) {
 	return 0, ""
 }
 
-// serviceAccountClaims are those that the kube-apiserver puts into the token of a service account.
+// serviceAccountClaims are claims in the tokens that the kube-apiserver issues for service accounts.
 type serviceAccountClaims struct {
 	Subject  string   `json:"sub"`
 	Audience []string `json:"aud"`
@@ -82,15 +82,15 @@ func subject(namespace, account string) string {
 	return "system:serviceaccount:" + namespace + ":" + account
 }
 
-// ServiceAccountToken is a token as the kube-apiserver gives it, but for the signature, which nobody verifies here.
+// ServiceAccountToken returns a token as the kube-apiserver issues it, with an invalid signature, which is not verified here.
 func ServiceAccountToken(namespace, account, audience string, expires time.Time) string {
 	claims := serviceAccountClaims{subject(namespace, account), []string{audience}, expires.Unix()}
-	payload, _ := json.Marshal(claims) //nolint:errchkjson // it has nothing that cannot be written
+	payload, _ := json.Marshal(claims) //nolint:errchkjson // strings and a number
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"RS256"}`)) + "." + encode(payload) + "." + encode([]byte("signature of "+string(payload)))
 }
 
-// grant gives out a token, and one that refreshes it if there is to be one.
+// grant responds with an access token, and with a refresh token if refreshed.
 func (s *Server) grant(w http.ResponseWriter, refreshed bool) {
 	var body map[string]any
 	s.locked(func() {
@@ -115,8 +115,8 @@ func (s *Server) valid(key string) bool {
 	return key != "" && (len(s.cfg.APIKeys) == 0 || slices.Contains(s.cfg.APIKeys, key))
 }
 
-// SetAPIKeys changes the keys that IAM accepts. Tokens that were given out stay valid
-// until they expire, as they do at IBM: see ExpireTokens.
+// SetAPIKeys changes the keys that IAM accepts. Issued tokens stay valid
+// until they expire, as at IBM: see ExpireTokens.
 func (s *Server) SetAPIKeys(keys ...string) {
 	s.locked(func() { s.cfg.APIKeys = slices.Clone(keys) })
 }
@@ -142,7 +142,7 @@ func (s *Server) authorized(r *http.Request) bool {
 	return known && s.now().Before(expires)
 }
 
-// ExpireTokens makes every token given out so far invalid.
+// ExpireTokens makes every issued token invalid.
 func (s *Server) ExpireTokens() {
 	s.locked(func() { clear(s.tokens) })
 }

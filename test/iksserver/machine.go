@@ -21,7 +21,7 @@ const (
 	stateDeleted         = "deleted"
 )
 
-// failure is how a worker will fail.
+// failure is the state and message with which a worker will fail.
 type failure struct{ state, message string }
 
 const quotaMessage = "The user account has insufficient infrastructure quota to provision the worker: " +
@@ -62,7 +62,7 @@ func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	return w
 }
 
-// account counts the machines that use up quota.
+// account counts the machines that count towards the quota.
 func (s *Server) account() int {
 	n := 0
 	for _, c := range s.clusters {
@@ -77,7 +77,7 @@ func (s *Server) account() int {
 	return n
 }
 
-// moveTo takes every worker to where it should be by then.
+// moveTo updates the states of all workers to a time.
 func (s *Server) moveTo(clusters []*cluster, then time.Time, announce bool) {
 	for _, c := range clusters {
 		for _, p := range c.everyPool() {
@@ -89,14 +89,14 @@ func (s *Server) moveTo(clusters []*cluster, then time.Time, announce bool) {
 	}
 }
 
-// dropDeleted takes the pools that linger from the list once their machines are gone.
+// dropDeleted removes deleted pools from the listing once their machines are deleted.
 func (s *Server) dropDeleted(c *cluster) {
 	c.pools = slices.DeleteFunc(c.pools, func(p *pool) bool {
-		over := p.deleting && !slices.ContainsFunc(p.workers, func(w *worker) bool { return w.state != stateDeleted })
-		if over {
+		deleted := p.deleting && !slices.ContainsFunc(p.workers, func(w *worker) bool { return w.state != stateDeleted })
+		if deleted {
 			c.gone = append(c.gone, p)
 		}
-		return over
+		return deleted
 	})
 }
 
@@ -122,7 +122,7 @@ func (s *Server) moveWorker(c *cluster, p *pool, w *worker, then time.Time, anno
 	}
 }
 
-// nextState gives how long w stays in its state and what comes then.
+// nextState returns how long w stays in its state, and the state after that.
 func (s *Server) nextState(w *worker) (time.Duration, string) {
 	d := s.cfg.Delays
 	switch w.state {
@@ -158,7 +158,7 @@ func (w *worker) enter(state string) {
 	}
 }
 
-// balance brings every zone of p to its size.
+// balance orders and removes workers until each zone of p has its size.
 func (s *Server) balance(c *cluster, p *pool) {
 	for _, z := range p.zones {
 		have := p.live(z.id)
@@ -171,7 +171,7 @@ func (s *Server) balance(c *cluster, p *pool) {
 	}
 }
 
-// live gives the workers of zone that are not on their way out, first to go first.
+// live returns the workers of a zone that are not being deleted, in the order in which a resize removes them.
 func (p *pool) live(zone string) []*worker {
 	var out []*worker
 	for _, w := range p.workers {
@@ -190,7 +190,7 @@ var stateOrder = []string{
 
 var healthOrder = []string{"critical", "warning", "pending", "unsupported", "normal"}
 
-// scaleDown is IBM's published order: state, health, older version, worker id.
+// scaleDown compares workers by IBM's published order of removal: state, health, older version, worker id.
 func scaleDown(a, b *worker) int {
 	return cmp.Or(
 		cmp.Compare(slices.Index(stateOrder, a.state), slices.Index(stateOrder, b.state)),
@@ -206,7 +206,7 @@ func (s *Server) remove(w *worker) {
 	}
 }
 
-// view is a worker as it is now. Its maps are the server's, which replaces them and changes none.
+// view returns a worker's current state. The server replaces maps and never changes them, so they are not copied.
 func view(c *cluster, p *pool, w *worker) Worker {
 	return Worker{
 		ID: w.id, ClusterID: c.ID, PoolID: p.id, PoolName: p.name, Zone: w.zone, Flavor: w.flavor, IP: w.ip,
@@ -273,7 +273,7 @@ func (s *Server) createPool(clusterKey, name, flavor string, size int, labels ma
 		p.size = 0
 	}
 	for i := 0; s.beliefs.FillsZoneless && i < len(c.Zones); i++ {
-		_ = s.addZone(c, p, c.defaultNetwork(c.Zones[i].ID)) // it has none yet
+		_ = s.addZone(c, p, c.defaultNetwork(c.Zones[i].ID)) // cannot fail for a new pool
 	}
 	return c, p, nil
 }
@@ -337,7 +337,7 @@ func (s *Server) resize(c *cluster, p *pool, size int) *refusal {
 	return nil
 }
 
-// wellFormed refuses taints that are not written as value:Effect. IBM's words for that are not known.
+// wellFormed refuses taints that are not of the form value:Effect. IBM's error message for that is not known.
 func wellFormed(taints map[string]string) *refusal {
 	for key, text := range taints {
 		value, effect, ok := strings.Cut(text, ":")
@@ -348,7 +348,7 @@ func wellFormed(taints map[string]string) *refusal {
 	return nil
 }
 
-// removeWorker takes one worker away; nothing takes its place until the next resize.
+// removeWorker removes one worker, which is not replaced before the next resize.
 func (s *Server) removeWorker(c *cluster, p *pool, w *worker) {
 	if s.beliefs.KeepsRemoved {
 		return
@@ -374,7 +374,7 @@ func (s *Server) replaceWorker(c *cluster, p *pool, w *worker) *refusal {
 	return nil
 }
 
-// deletePool sends the machines away, which take their time.
+// deletePool deletes a pool. Its workers are deleted after Delays.Deleting.
 func (s *Server) deletePool(c *cluster, p *pool) {
 	for _, w := range p.workers {
 		s.remove(w)

@@ -12,46 +12,45 @@ import (
 	"time"
 )
 
-// Profile is how the server behaves where IBM's documents leave something open.
+// Profile is how the server behaves where IBM's documentation does not say.
 type Profile string
 
 // The profiles.
 const (
-	// Documented: answers are whole, and show every change at once. The default.
+	// Documented: responses are complete, and changes are visible at once. The default.
 	Documented Profile = "documented"
-	// Sparse: answers hold nothing but what a caller cannot do without, listings of pools
-	// hold ids, names and states alone, and no answer holds taints.
+	// Sparse: responses have only the fields that every caller needs. Listings of pools
+	// have ids, names and states, and no response has taints.
 	Sparse Profile = "sparse"
-	// Slow: reading requests are answered by replicas in turn, which lag behind by seconds to minutes, so changes show late and come and
-	// go. The creation of a pool is answered after CreationTime. A deleted pool stays listed, and keeps its name, until its machines are
-	// gone.
+	// Slow: replicas answer reading requests in turn. They lag by seconds to minutes, so a change is visible in some responses and not
+	// in others. The creation of a pool is answered after CreationTime. A deleted pool stays listed, and keeps its name, until its
+	// machines are deleted.
 	Slow Profile = "slow"
-	// Strict: a request has to carry the id of the cluster's resource group in the header X-Auth-Resource-Group. An empty one means the
-	// account's default group "", as does none but for getCluster, which then finds a cluster of any group. Labels with keys of Kubernetes
-	// are refused, and clusters whose zones are not named as those of their provider panic. Listings of pools hold ids, names and states
-	// alone.
+	// Strict: a request must have the id of the cluster's resource group in the header X-Auth-Resource-Group. An empty header means the
+	// account's default group "". A missing one does too, but getCluster then finds a cluster of any group. Labels with keys of Kubernetes
+	// are refused, and seeding panics if zones are not named as those of the provider. Listings of pools have ids, names and states.
 	Strict Profile = "strict"
 )
 
-// Profiles are all.
+// Profiles are all profiles.
 var Profiles = []Profile{Documented, Sparse, Slow, Strict}
 
-// Chosen is the profile that RRPOOL_IKS_PROFILE names, for tests that can run on any.
+// Chosen returns the profile that the environment variable RRPOOL_IKS_PROFILE names, for tests that can run with any.
 func Chosen() Profile { return Profile(os.Getenv("RRPOOL_IKS_PROFILE")) }
 
-// CreationTime is how long a Slow cloud takes to answer for a new pool: users have measured up to 93 s.
+// CreationTime is how long a Slow cloud takes to create a pool: users have measured up to 93 s.
 const CreationTime = 90 * time.Second
 
-// lags of the replicas of a Slow cloud: less than the two minutes after which rrpool asks again for what it does not see.
+// lags of the replicas of a Slow cloud: less than the two minutes after which rrpool repeats a request without visible effect.
 var lags = []time.Duration{5 * time.Second, 100 * time.Second, 40 * time.Second}
 
-// moment is the state as it was at a time.
+// moment is the state at a time.
 type moment struct {
 	at       time.Time
 	clusters []*cluster
 }
 
-// remember keeps the state of a Slow cloud for its replicas, as long as one of them can be that far behind.
+// remember keeps the state of a Slow cloud for its replicas.
 func (s *Server) remember() {
 	if s.cfg.Profile != Slow {
 		return
@@ -63,14 +62,14 @@ func (s *Server) remember() {
 	}
 }
 
-// replica gives the state that the next reading request is answered from.
+// replica returns the state that the next reading request is answered from.
 func (s *Server) replica() []*cluster {
 	if s.cfg.Profile != Slow {
 		return s.clusters
 	}
 	at := s.now().Add(-lags[s.reads%len(lags)])
 	s.reads++
-	then := s.past[0] // of what is older, nobody knows
+	then := s.past[0] // older states are not kept
 	for _, m := range s.past {
 		if !m.at.After(at) {
 			then = m
@@ -81,7 +80,7 @@ func (s *Server) replica() []*cluster {
 	return out
 }
 
-// copyOf copies all that changes. Maps do not: they are replaced.
+// copyOf copies clusters with pools and workers. Maps are shared: the server replaces them and never changes them.
 func copyOf(clusters []*cluster) []*cluster {
 	pools := func(from []*pool) []*pool {
 		out := make([]*pool, len(from))
@@ -103,7 +102,7 @@ func copyOf(clusters []*cluster) []*cluster {
 	return out
 }
 
-// listing leaves in a listing's pool what the profile does.
+// listing removes the fields of a pool that the profile does not list.
 func (s *Server) listing(pool map[string]any) map[string]any {
 	if s.cfg.Profile == Sparse || s.cfg.Profile == Strict {
 		only(pool, "id", "name", "poolName", "state", "lifecycle")
@@ -111,7 +110,7 @@ func (s *Server) listing(pool map[string]any) map[string]any {
 	return pool
 }
 
-// sparse leaves in an answer of a Sparse cloud only these keys, and of them those that are not empty.
+// sparse removes all keys but these, and empty values, from a response of a Sparse cloud.
 func (s *Server) sparse(answer map[string]any, keys ...string) map[string]any {
 	if s.cfg.Profile != Sparse {
 		return answer
@@ -124,12 +123,12 @@ func (s *Server) sparse(answer map[string]any, keys ...string) map[string]any {
 	return answer
 }
 
-// only leaves these keys in an answer.
+// only removes all keys but these.
 func only(m map[string]any, keys ...string) {
 	maps.DeleteFunc(m, func(k string, _ any) bool { return !slices.Contains(keys, k) })
 }
 
-// named panics at a zone that is not named as a Strict cloud's are (us-south-1, dal10): a test gave it.
+// named panics if a Strict cloud has no zone of that name. Names are such as us-south-1 (VPC) and dal10 (classic).
 func (s *Server) named(c *cluster, zone string) {
 	form := `^[a-z]{3}\d{2}$`
 	if c.Provider == VPC {
@@ -140,7 +139,7 @@ func (s *Server) named(c *cluster, zone string) {
 	}
 }
 
-// labelled refuses labels that kubelets refuse, as far as a Strict cloud does.
+// labelled refuses labels that kubelets refuse, in a Strict cloud.
 func (s *Server) labelled(labels map[string]string) *refusal {
 	for key := range labels {
 		domain, _, _ := strings.Cut("."+key, "/")

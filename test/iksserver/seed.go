@@ -15,12 +15,12 @@ const (
 	Classic = "classic"
 )
 
-// Cluster is a cluster to start with.
+// Cluster is a cluster to seed.
 type Cluster struct {
 	ID, Name string
-	// Provider is VPC or Classic, or another one, of which getCluster alone knows.
+	// Provider is VPC, Classic, or another one that only getCluster returns.
 	Provider string
-	// NetworkPlugin is left out of answers when empty.
+	// NetworkPlugin is missing in responses when empty.
 	NetworkPlugin string
 	// Type is kubernetes when empty, or openshift. State is normal when empty, MasterStatus Ready.
 	Type, State, MasterStatus string
@@ -35,13 +35,13 @@ type Cluster struct {
 	Pools []Pool
 }
 
-// Zone is a place for workers.
+// Zone is a zone of a region.
 type Zone struct {
 	ID string
 	// Subnets of a VPC zone, VLANs of a classic one.
 	Subnets []Subnet
 	VLANs   []VLAN
-	// Flavors that can be ordered there; nil for the usual ones. On NotOpenShift OpenShift does not run.
+	// Flavors that can be ordered there; nil for the usual ones. NotOpenShift are those on which OpenShift does not run.
 	Flavors, NotOpenShift []string
 }
 
@@ -54,7 +54,7 @@ type Subnet struct {
 // VLAN is a classic VLAN; Type is "private" or "public".
 type VLAN struct{ ID, Type, Router string }
 
-// Pool is a worker pool whose workers are deployed already.
+// Pool is a worker pool to seed, with deployed workers.
 type Pool struct {
 	Name, Flavor string
 	// Isolation of classic machines is public when empty, or private.
@@ -66,21 +66,21 @@ type Pool struct {
 	Taints map[string]string
 }
 
-// Worker is a worker as it is now.
+// Worker is the current state of a worker.
 type Worker struct {
 	ID, ClusterID, PoolID, PoolName string
 	Zone, Flavor, IP                string
 	// State is the life-cycle state ("deployed"), Health its health.
 	State, Health, Message string
 	Labels, Taints         map[string]string
-	// BornTaints are the pool's taints at the moment the worker was ordered.
+	// BornTaints are the pool's taints at the time the worker was ordered.
 	BornTaints map[string]string
 }
 
 type cluster struct {
 	Cluster
 	pools []*pool
-	// gone are deleted pools whose machines are still going away.
+	// gone are pools that are not listed any more.
 	gone []*pool
 }
 
@@ -91,9 +91,9 @@ type pool struct {
 	labels, taints map[string]string
 	options        options
 	autoscaled     bool
-	// balanced: the cloud keeps each zone at the size.
+	// balanced: the cloud replaces workers so that each zone keeps the size.
 	balanced bool
-	// deleting: it is on its way out, or out.
+	// deleting: the pool's deletion was requested.
 	deleting bool
 	zones    []*poolZone
 	workers  []*worker
@@ -112,7 +112,7 @@ type worker struct {
 	announced                      bool
 }
 
-// AddCluster seeds a cluster. It panics when a zone is not named as the profile asks for.
+// AddCluster seeds a cluster. It panics if the profile refuses the name of a zone.
 func (s *Server) AddCluster(c Cluster) {
 	c.Region, c.Version = cmp.Or(c.Region, "us-south"), cmp.Or(c.Version, "1.31.1_1500")
 	s.locked(func() {
@@ -124,11 +124,11 @@ func (s *Server) AddCluster(c Cluster) {
 		for _, p := range c.Pools {
 			s.seedPool(added, p)
 		}
-		s.past = nil // what is seeded has always been there
+		s.past = nil // replicas do not lag behind seeding
 	})
 }
 
-// AddPool seeds a further pool of a cluster that exists.
+// AddPool seeds another pool of a cluster.
 func (s *Server) AddPool(clusterID string, p Pool) {
 	s.locked(func() {
 		s.seedPool(s.cluster(clusterID), p)
@@ -177,7 +177,7 @@ func (c *cluster) defaultNetwork(id string) *poolZone {
 	return out
 }
 
-// cluster finds by id or name.
+// cluster finds a cluster by id or name.
 func (s *Server) cluster(key string) *cluster {
 	for _, c := range s.clusters {
 		if key != "" && (c.ID == key || c.Name == key) {
@@ -187,7 +187,7 @@ func (s *Server) cluster(key string) *cluster {
 	return nil
 }
 
-// pool finds by id or name.
+// pool finds a pool by id or name.
 func (c *cluster) pool(key string) *pool {
 	for _, p := range c.pools {
 		if key != "" && (p.id == key || p.name == key) {
@@ -197,17 +197,17 @@ func (c *cluster) pool(key string) *pool {
 	return nil
 }
 
-// everyPool gives the deleted ones too.
+// everyPool returns all pools, including deleted ones.
 func (c *cluster) everyPool() []*pool { return slices.Concat(c.pools, c.gone) }
 
 func (p *pool) has(zone string) bool {
 	return slices.ContainsFunc(p.zones, func(z *poolZone) bool { return z.id == zone })
 }
 
-// operatingSystem that pools have when none is ordered.
+// operatingSystem is the default operating system of pools.
 const operatingSystem = "UBUNTU_24_64"
 
-// usual are the flavors of a zone that lists none, deprecated ones last.
+// usual are the default flavors of zones.
 var usual = map[string][]string{
 	VPC:     {"bx2.4x16", "bx2.2x8", "cx2.2x4", "mx2.2x16", "bx2.8x32", "bx2.16x64", "cx2.8x16", "gx3.16x80.l4", "b2.4x16"},
 	Classic: {"b3c.4x16", "u3c.2x4", "b3c.16x64", "bx2.4x16", "mb4c.20x64", "ms3c.4x32.1.9tb.ssd", "u2c.2x4"},
@@ -215,7 +215,7 @@ var usual = map[string][]string{
 
 var deprecated = []string{"b2.4x16", "u2c.2x4"}
 
-// options are what a pool can be ordered with besides, in the words of the v2 API.
+// options are the further settings of a new pool, with the names of the v2 API.
 type options struct {
 	OperatingSystem, HostPool string
 	SecurityGroupIDs          []string
@@ -235,7 +235,7 @@ func (c *cluster) flavors(z *Zone) []string {
 	return usual[c.Provider]
 }
 
-// flavors lists what a zone has, by its path (classic) or the query (VPC).
+// flavors lists the flavors of the zone in the path (classic) or the query (VPC).
 func (s *Server) flavors(r *http.Request) (any, *refusal) {
 	provider, zone := Classic, r.PathValue("zone")
 	if zone == "" {
@@ -255,7 +255,7 @@ func (s *Server) flavors(r *http.Request) (any, *refusal) {
 	return out, nil
 }
 
-// zones lists the zones of all clusters, and one that none is in.
+// zones lists the zones of all clusters, and one that has no cluster.
 func (s *Server) zones(provider string) func(*http.Request) (any, *refusal) {
 	return func(*http.Request) (any, *refusal) {
 		far := map[string]string{VPC: "jp-osa-1", Classic: "syd01"}[provider]
@@ -271,7 +271,7 @@ func (s *Server) zones(provider string) func(*http.Request) (any, *refusal) {
 	}
 }
 
-// Workers gives the workers of a pool, by the pool's name, that are not deleted.
+// Workers returns the workers of a pool that are not deleted, by the pool's name.
 func (s *Server) Workers(clusterID, poolName string) []Worker {
 	var out []Worker
 	s.locked(func() {
@@ -285,7 +285,7 @@ func (s *Server) Workers(clusterID, poolName string) []Worker {
 	return out
 }
 
-// Pools gives the names of a cluster's pools, sorted; one name may come twice.
+// Pools returns the names of a cluster's pools, sorted. Two pools may have the same name.
 func (s *Server) Pools(clusterID string) []string {
 	var out []string
 	s.locked(func() {
@@ -297,7 +297,7 @@ func (s *Server) Pools(clusterID string) []string {
 	return out
 }
 
-// Untainted gives every worker that was ever ordered for a pool, by its name, while the pool had no taint; seeded ones included.
+// Untainted returns all workers of a pool, deleted ones included, that were ordered or seeded while the pool had no taint.
 func (s *Server) Untainted(poolName string) []Worker {
 	var out []Worker
 	s.locked(func() {
@@ -314,7 +314,7 @@ func (s *Server) Untainted(poolName string) []Worker {
 	return out
 }
 
-// SetVersion updates a cluster's master: workers that come have the version, those that are there are to be updated to it.
+// SetVersion updates a cluster's master. New workers have the version; it becomes the target version of existing ones.
 func (s *Server) SetVersion(clusterID, version string) {
 	s.locked(func() {
 		c := s.cluster(clusterID)
@@ -327,27 +327,27 @@ func (s *Server) SetVersion(clusterID, version string) {
 	})
 }
 
-// SetClusterState puts a cluster into a state: "deleting".
+// SetClusterState sets the state of a cluster, such as "deleting".
 func (s *Server) SetClusterState(clusterID, state string) {
 	s.locked(func() { s.cluster(clusterID).State = state })
 }
 
-// SetMasterStatus says what becomes of a cluster's master: "Version update in progress".
+// SetMasterStatus sets the status of a cluster's master, such as "Version update in progress".
 func (s *Server) SetMasterStatus(clusterID, status string) {
 	s.locked(func() { s.cluster(clusterID).MasterStatus = status })
 }
 
-// SetOperatingSystem sets that of a pool, as a person at a console would: workers that come have it.
+// SetOperatingSystem sets the operating system of a pool's new workers, as a user of the console would.
 func (s *Server) SetOperatingSystem(clusterID, poolName, system string) {
 	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { p.options.OperatingSystem = system })
 }
 
-// SetQuota changes how many workers the account may have; 0: any.
+// SetQuota sets the most workers of the account; 0: no limit.
 func (s *Server) SetQuota(n int) {
 	s.locked(func() { s.quota = n })
 }
 
-// FailNext lets the next n workers that are ordered end in state ("provision_failed", "deploy_failed") with message.
+// FailNext makes the next n ordered workers end in a state ("provision_failed", "deploy_failed") with a message.
 func (s *Server) FailNext(n int, state, message string) {
 	s.locked(func() {
 		for range n {
@@ -356,7 +356,7 @@ func (s *Server) FailNext(n int, state, message string) {
 	})
 }
 
-// Break puts a worker into a state and health; state "" leaves it deployed.
+// Break sets a worker's state and health. With state "" it stays deployed.
 func (s *Server) Break(clusterID, workerID, state, health, message string) {
 	s.locked(func() {
 		if _, _, w, bad := s.findWorker(clusterID, workerID); bad == nil {
@@ -366,7 +366,7 @@ func (s *Server) Break(clusterID, workerID, state, health, message string) {
 	})
 }
 
-// Hold keeps a worker in the state that it is in until something is asked of it.
+// Hold keeps a worker in its state until a request changes it.
 func (s *Server) Hold(clusterID, workerID string) {
 	s.locked(func() {
 		if _, _, w, bad := s.findWorker(clusterID, workerID); bad == nil {
@@ -375,31 +375,31 @@ func (s *Server) Hold(clusterID, workerID string) {
 	})
 }
 
-// ReplaceWorker deletes a worker and orders another one in its place, as a person at a console would.
+// ReplaceWorker deletes a worker and orders another one in its place, as a user of the console would.
 func (s *Server) ReplaceWorker(clusterID, workerID string) {
 	s.locked(func() {
 		if c, p, w, bad := s.findWorker(clusterID, workerID); bad == nil {
-			_ = s.replaceWorker(c, p, w) // one that is on its way out already goes
+			_ = s.replaceWorker(c, p, w) // no effect on a worker that is being deleted
 		}
 	})
 }
 
-// SetAutoscaled puts a pool under the autoscaler's control, or out of it.
+// SetAutoscaled sets whether the autoscaler controls a pool.
 func (s *Server) SetAutoscaled(clusterID, poolName string, on bool) {
 	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { p.autoscaled = on })
 }
 
-// SetPoolLabels replaces a pool's labels, as a person at a console would.
+// SetPoolLabels replaces a pool's labels, as a user of the console would.
 func (s *Server) SetPoolLabels(clusterID, poolName string, labels map[string]string) {
 	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { p.labels = labels })
 }
 
-// SetPoolTaints replaces a pool's taints, as a person at a console would.
+// SetPoolTaints replaces a pool's taints, as a user of the console would.
 func (s *Server) SetPoolTaints(clusterID, poolName string, taints map[string]string) {
 	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { p.taints = taints })
 }
 
-// Labels and Taints of a pool as they are now.
+// Labels returns the labels and taints of a pool.
 func (s *Server) Labels(clusterID, poolName string) (labels, taints map[string]string) {
 	s.onPool(clusterID, poolName, func(_ *cluster, p *pool) { labels, taints = p.labels, p.taints })
 	return labels, taints
@@ -413,7 +413,7 @@ func (s *Server) onPool(clusterID, poolName string, fn func(*cluster, *pool)) {
 	})
 }
 
-// RemoveWorker takes a worker away, as a person at a console would.
+// RemoveWorker removes a worker, as a user of the console would.
 func (s *Server) RemoveWorker(clusterID, workerID string) {
 	s.locked(func() {
 		if c, p, w, bad := s.findWorker(clusterID, workerID); bad == nil {
@@ -434,8 +434,8 @@ func (s *Server) AddZone(clusterID string, z Zone) {
 	})
 }
 
-// PoolState is a pool as it is at one moment. One that is deleted is reported until its
-// last machine is gone. Its maps are those of the server: do not keep them.
+// PoolState is the state of a pool. A deleted pool has one until its
+// last machine is deleted.
 type PoolState struct {
 	ID, Name    string
 	SizePerZone int
@@ -443,7 +443,7 @@ type PoolState struct {
 	Zones   []string
 	Taints  map[string]string
 	Deleted bool
-	// Workers that are not gone.
+	// Workers that are not deleted.
 	Workers []Worker
 }
 

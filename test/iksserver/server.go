@@ -4,10 +4,10 @@
 // A Server is an http.Handler. It runs inside a test (httptest.NewServer(s)) or for real in a process of its own (http.ListenAndServe(addr,
 // s)). Point both the containers and the IAM endpoint at it; a "/global" prefix is accepted.
 //
-// # What no source of IBM's backs
+// # Assumptions
 //
-// Nobody has compared this server with the real one. Paths, bodies of requests and names of fields are those of IBM's
-// SDKs and Terraform provider; these are assumptions:
+// This server was never compared with the real API. Paths, bodies of requests and names of fields are those of IBM's
+// SDKs and Terraform provider. These assumptions have no source of IBM's:
 //
 //   - All codes E9xxx are invented: E9001 (400, resizing an autoscaled pool), E9004 (404, unknown pool, zone of a
 //     pool), E9005 (400, unknown zone), E9007 (400, unknown subnet), E9008 and E9009
@@ -17,26 +17,26 @@
 //   - Status and use of codes that IBM has: E0053 (400, unknown VLAN), E0007 (400, a body, name, size or taint that is not
 //     valid), E0058 (401, no valid token), E3917 (400, another provider's path). E1437 (400, fewer than two workers of an
 //     OpenShift cluster) is not answered: there are no OpenShift clusters here.
-//   - The status of success of every call is that of the swagger file's tests, and an answer that is not read is empty.
+//   - The status of success of every call is that of the swagger file's tests. The bodies of responses that rrpool does not read are empty.
 //   - Documented and Slow: taints are in listings of VPC pools. In all but Sparse they are in the answer about a single
 //     pool, of classic clusters too. IBM's Terraform provider reads them from that of VPC alone, and says of listings that
 //     they are a subset, but not of which fields.
-//   - Sparse: its choice of fields. The swagger file requires none, so this is what no caller can do without. An empty
-//     list, map or number may be left out (a pool's size of 0).
-//   - Any label key is taken, but for Strict. kubelets refuse keys of Kubernetes in --node-labels; whether IKS passes pool
-//     labels on so is unknown.
-//   - Setting taints replaces all of them, on workers that are there too. A pool can be created without zones in VPC.
-//   - The resource group counts for Strict alone, and there for every call. A missing header is an empty one there,
-//     except to getCluster.
-//   - Names of zones count for Strict alone.
-//   - Changes show at once, but for Slow; by how much that lags, and that replicas answer in turn, is its choice. That
-//     the name is taken from the first moment of CreationTime is so too.
-//   - A deleted pool is gone from listings at once, but for Slow. Its lifecycle is "deleting" then.
-//   - A worker that is removed or replaced needs no node, drain or permission, and goes as it stays: Delays.Deleting.
-//   - The flavors and zones that there are, the default operating system, and that a flavor is looked at when a zone is added (E4e5b).
-//   - How IAM refuses a service account's token: BXNIM9001E, 401 once it has expired. The words about a profile that is
+//   - Sparse: the choice of fields. The swagger file requires none, so these are the ones that every caller needs. An empty
+//     list, map or number may be missing (a pool's size of 0).
+//   - Any label key is accepted, except by Strict. kubelets refuse keys of Kubernetes in --node-labels; whether IKS passes pool
+//     labels to that flag is unknown.
+//   - Setting taints replaces all of them, also on existing workers. In VPC, a pool can be created without zones.
+//   - Only Strict checks the resource group, of every call. It takes a missing header for an empty one,
+//     except of getCluster.
+//   - Only Strict checks the names of zones.
+//   - Changes are visible at once, except with Slow: its replicas answer in turn, and each lags. A pool's name is taken from the
+//     beginning of CreationTime.
+//   - A deleted pool is missing in listings at once, except with Slow, which lists it as "deleting".
+//   - Removing or replacing a worker does not depend on its node and takes Delays.Deleting.
+//   - The available flavors and zones, the default operating system, and that the flavor is checked when a zone is added (E4e5b).
+//   - The error for a service account's token: BXNIM9001E, with 401 once it has expired. The words about a profile that is
 //     not linked are IBM's.
-//   - A token is opaque, and expires at once when its time is over.
+//   - A token is opaque, and is refused from its expiry on.
 package iksserver
 
 import (
@@ -67,25 +67,24 @@ type Config struct {
 	APIKeys []string
 	// TokenLifetime is an hour when 0.
 	TokenLifetime time.Duration
-	// AllocateIP gives a new worker its private address, which is its node name.
-	// It is called with the server locked. nil: 10.<200+n>.x.y, counted up.
+	// AllocateIP returns the private address of a new worker, which is its node name.
+	// It is called with the server locked. If it is nil, addresses count up from 10.200.0.1.
 	AllocateIP func(zone, workerID string) string
-	// OnDeployed and OnDeleted report that a worker has become a node, and that it is gone. They are called one at a time, in order,
-	// without any lock; seeded workers count as known and are not announced.
+	// OnDeployed and OnDeleted are called when a worker has become a node, and when it is deleted: one at a time, in order,
+	// without any lock. OnDeployed is not called for seeded workers.
 	OnDeployed, OnDeleted func(Worker)
 	// Profile is Documented when empty.
 	Profile Profile
-	// Audit is shown every pool after each change of state, however short it lasts, with the server locked.
+	// Audit is called with all pools after every change of state, with the server locked.
 	Audit func([]PoolState)
 }
 
 // Delays are how long a worker stays in each state.
 type Delays struct {
-	// Pending, Provisioning, Deploying: on the way to deployed. Deleting: on the way out.
 	Pending, Provisioning, Deploying, Deleting time.Duration
 }
 
-// Server is the cloud.
+// Server is an http.Handler for both APIs, with the state of the cloud.
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
@@ -98,12 +97,12 @@ type Server struct {
 	requests []Request
 	serial   int
 	failNext []failure
-	// beliefs are those that are wrong.
+	// beliefs are the assumptions that do not hold.
 	beliefs Beliefs
-	// quota is the number of workers an account may have; 0: any. profiles are the trusted ones.
+	// quota is the most workers of the account; 0: no limit. profiles are the trusted profiles.
 	quota    int
 	profiles []TrustedProfile
-	// past is what a Slow cloud's replicas answer from, reads counts their answers.
+	// past are the states that a Slow cloud's replicas answer from, reads counts their answers.
 	past  []moment
 	reads int
 
@@ -112,7 +111,7 @@ type Server struct {
 	once   sync.Once
 }
 
-// New makes a cloud without clusters. It panics when there is no such profile.
+// New returns a server without clusters. It panics if the profile does not exist.
 func New(cfg Config) *Server {
 	cfg.Profile = cmp.Or(cfg.Profile, Documented)
 	cfg.TokenLifetime = cmp.Or(cfg.TokenLifetime, time.Hour)
@@ -130,21 +129,20 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Close releases every request that hangs.
+// Close ends every request that hangs.
 func (s *Server) Close() { s.once.Do(func() { close(s.closed) }) }
 
-// Advance lets d pass for the cloud, on top of its clock.
+// Advance moves the server's clock forward by d.
 func (s *Server) Advance(d time.Duration) {
 	s.locked(func() { s.offset += d })
 }
 
-// Run moves workers along in real time until ctx ends, so that they come up
-// without a request. Without it the state moves with every request.
+// Run updates the state of workers in real time until ctx ends. Without it, only requests do.
 func (s *Server) Run(ctx context.Context, every time.Duration) {
 	wait.UntilWithContext(ctx, func(context.Context) { s.locked(func() {}) }, every)
 }
 
-// locked runs fn on an up-to-date state and then announces what has happened.
+// locked updates the state, calls fn with the server locked, and then calls OnDeployed and OnDeleted.
 func (s *Server) locked(fn func()) {
 	func() {
 		s.mu.Lock()
@@ -196,7 +194,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out.Body.Bytes()) // the client may have gone away
 }
 
-// serve answers as the service does, and notes what it has answered.
+// serve answers a request as without a fault, and records the status.
 func (s *Server) serve(r *http.Request, index int) *httptest.ResponseRecorder {
 	own := httptest.NewRecorder()
 	switch {
@@ -212,7 +210,7 @@ func (s *Server) serve(r *http.Request, index int) *httptest.ResponseRecorder {
 	return own
 }
 
-// inGroup: the request names the resource group of the cluster that it is about, or that of any cluster when it is about none.
+// inGroup reports whether the request names the resource group of its cluster, or of any cluster if it is about none.
 func (s *Server) inGroup(r *http.Request, index int) bool {
 	given, there := r.Header["X-Auth-Resource-Group"]
 	if s.cfg.Profile != Strict || r.URL.Path == "/identity/token" || !there && r.URL.Path == "/v2/getCluster" {
@@ -246,7 +244,7 @@ func (s *Server) address(zone, id string) string {
 	return fmt.Sprintf("10.%d.%d.%d", 200+n/65536, n/256%256, n%256)
 }
 
-// eventQueue hands events out in order, one at a time and without locks held, so that a listener may call the server.
+// eventQueue calls listeners in order, one at a time, with no lock held: a listener may call the server.
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []func()
@@ -280,40 +278,40 @@ func (q *eventQueue) drain() {
 	q.mu.Unlock()
 }
 
-// Request is one request as it came in.
+// Request is a received request.
 type Request struct {
 	At     time.Time
 	Method string
 	// Path without the "/global" prefix.
 	Path  string
 	Query url.Values
-	// Body, empty for token requests: it holds the API key.
+	// Body is empty for token requests, whose body contains the API key.
 	Body string
-	// Status that was answered, 0 while the request is under way, and for ever when nothing was.
+	// Status is the status of the response, 0 without one.
 	Status int
-	// Own is the status that the service itself gave, 0 when the request did not get
-	// as far: a fault may have spoiled the answer. Faulty: there was a fault.
+	// Own is the status before a fault changed it, 0 if a fault prevented the request from
+	// taking effect. Faulty: there was a fault.
 	Own    int
 	Faulty bool
 }
 
-// Executed reports whether the request took effect, whatever was answered.
+// Executed reports whether the request took effect, whatever the response was.
 func (r Request) Executed() bool { return r.Own >= 200 && r.Own <= 299 }
 
-// Mutating reports whether the request was to change something.
+// Mutating reports whether the request asked for a change.
 func (r Request) Mutating() bool { return r.Method != http.MethodGet && !r.Token() }
 
 // Token reports whether the request was for an IAM token.
 func (r Request) Token() bool { return strings.HasPrefix(r.Path, "/identity/") }
 
-// Requests gives all requests so far.
+// Requests returns all requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Counts gives the numbers of reading, mutating and token requests so far.
+// Counts returns the numbers of reading, mutating and token requests so far.
 func (s *Server) Counts() (reads, mutations, tokens int) {
 	for _, r := range s.Requests() {
 		switch {
@@ -328,7 +326,7 @@ func (s *Server) Counts() (reads, mutations, tokens int) {
 	return reads, mutations, tokens
 }
 
-// handle registers a call. do runs with the server locked, and gives the body of the answer (nil for none) or a refusal.
+// handle registers a call. do runs with the server locked, and returns the body of the response (nil for none) or a refusal.
 func (s *Server) handle(pattern string, status int, do func(*http.Request) (any, *refusal)) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		var body any
@@ -348,7 +346,7 @@ func (s *Server) handle(pattern string, status int, do func(*http.Request) (any,
 			w.WriteHeader(status)
 		default:
 			writeJSON(w, status, body)
-			if s.cfg.Profile == Slow && status == http.StatusCreated { // a new pool: nothing else that is created is described
+			if s.cfg.Profile == Slow && status == http.StatusCreated { // a new pool: only that has both this status and a body
 				s.pause(r, CreationTime)
 			}
 		}
@@ -361,7 +359,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client may have gone away
 }
 
-// refusal is an error of the containers API.
+// refusal is an error response of the containers API.
 type refusal struct {
 	status      int
 	IncidentID  string `json:"incidentID"`
@@ -376,12 +374,12 @@ func refuse(status int, code, kind, format string, args ...any) *refusal {
 
 func (bad *refusal) write(w http.ResponseWriter) { writeJSON(w, bad.status, bad) }
 
-// missing is the refusal of a call about what does not exist.
+// missing returns the refusal for an object that does not exist.
 func missing(code, what string) *refusal {
 	return refuse(http.StatusNotFound, code, "Provisioning", "The specified %s could not be found.", what)
 }
 
-// wrongProvider is what IBM says to a call for another provider, as far as is known.
+// wrongProvider returns the refusal of a call for another provider.
 func wrongProvider(format string, args ...any) *refusal {
 	return refuse(http.StatusBadRequest, "E3917", "BadRequest", format, args...)
 }

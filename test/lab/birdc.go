@@ -18,27 +18,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// birdTimeout is how long BIRD may take to answer; under load it answers late, not never.
+// birdTimeout is how long BIRD may take to answer under load.
 const birdTimeout = time.Minute
 
 // Session is a BGP session as BIRD shows it.
 type Session struct {
-	// Name is the protocol's: Mesh_172_20_0_10, Node_… or Global_….
+	// Name is the name of the BIRD protocol: Mesh_172_20_0_10, Node_… or Global_….
 	Name string
 	Peer netip.Addr
-	// State is BGP's own: Established, Active, Connect, OpenSent, Idle, …; empty while the protocol is down.
+	// State is the BGP state: Established, Active, Connect, OpenSent, Idle, …; empty while the protocol is down.
 	State string
-	// ProtocolState is BIRD's: up, start, down, or wait (Established, but exchanging nothing yet).
+	// ProtocolState is the state of the BIRD protocol: up, start, down, or wait (Established, but exchanging nothing yet).
 	ProtocolState string
-	// Since is when that changed last, in BIRD's words: a time of day. See Same.
+	// Since is the time of day, as BIRD prints it, at which ProtocolState changed last. See Same.
 	Since string
 }
 
 // Established reports whether the session is up and exchanges routes.
 func (s Session) Established() bool { return s.State == "Established" && s.ProtocolState == "up" }
 
-// Same reports whether a session has stayed Established from one look to another. BIRD rounds its two clocks, so that one moment can read
-// as two times, a second apart. A session that restarts needs at least two.
+// Same reports whether a session was Established without interruption from one observation to another. BIRD rounds times, so Since may
+// differ by a second. A session that restarts needs at least two.
 func (s Session) Same(other Session) bool {
 	one, err := time.Parse(time.TimeOnly, s.Since)
 	two, err2 := time.Parse(time.TimeOnly, other.Since)
@@ -48,7 +48,7 @@ func (s Session) Same(other Session) bool {
 // Mesh reports whether the session belongs to the node-to-node mesh.
 func (s Session) Mesh() bool { return strings.HasPrefix(s.Name, "Mesh_") }
 
-// Birdc asks a node's BIRD: see Ask.
+// Birdc sends a command to a node's BIRD: see Ask.
 func (l *Lab) Birdc(node, command string) (string, error) {
 	n, err := l.node(node)
 	if err != nil {
@@ -76,7 +76,7 @@ func (n *node) birdc(command string) (string, error) {
 	return answer, nil
 }
 
-// Ask asks the BIRD of a control socket, as birdc does, and returns its answer without reply codes. An error code is an error.
+// Ask sends a command to a control socket of BIRD, as birdc does, and returns the answer without reply codes. An error code is an error.
 func Ask(ctx context.Context, socket, command string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -146,7 +146,7 @@ func parseSessions(answer string) []Session {
 	return sessions
 }
 
-// BIRDConfig is what confd has rendered for a node last: its bird.cfg.
+// BIRDConfig returns the bird.cfg that confd has rendered for a node last.
 func (l *Lab) BIRDConfig(node string) (string, error) {
 	n, err := l.node(node)
 	if err != nil {
@@ -156,8 +156,8 @@ func (l *Lab) BIRDConfig(node string) (string, error) {
 	return string(text), err
 }
 
-// Paths counts the paths that a node's BIRD has to each address block by BGP, by the neighbour that it has them from: with add-path one
-// neighbour can send several. Paths that BIRD holds but cannot resolve, or does not use, count as well.
+// Paths counts the BGP paths of a node's BIRD by address block and by the neighbour that has sent them, which with add-path may be
+// several. Unresolvable and unused paths count too.
 func (l *Lab) Paths(node string) (map[netip.Prefix]map[netip.Addr]int, error) {
 	answer, err := l.Birdc(node, "show route")
 	if err != nil {
@@ -179,7 +179,7 @@ func (l *Lab) Reaches(from, to string) (bool, error) {
 	return on.hasRoute(with.podAddress()) == nil, nil
 }
 
-// NextHops are the gateways of a node's kernel to exactly this prefix, in order: several for multipath, none without such a route.
+// NextHops returns the gateways of a node's kernel route to exactly this prefix, sorted: several for multipath, none without a route.
 func (l *Lab) NextHops(name string, to netip.Prefix) (hops []netip.Addr, err error) {
 	err = l.on(name, func(n *node) error {
 		dst := &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), to.Addr().BitLen())}
@@ -235,8 +235,8 @@ func parsePaths(answer string) map[netip.Prefix]map[netip.Addr]int {
 }
 
 const (
-	// pollTimeout bounds every wait when the context does not: confd renders a node's first configuration slowly when many come at
-	// once, and BIRD tries a refused connection again after 5–30 s.
+	// pollTimeout bounds every wait whose context does not: confd renders the first configurations of many nodes slowly,
+	// and BIRD retries a refused connection after 5–30 s.
 	pollTimeout  = 4 * time.Minute
 	pollInterval = 100 * time.Millisecond
 )
@@ -273,7 +273,7 @@ func (l *Lab) WaitRoutes(ctx context.Context) error {
 	return nil
 }
 
-// waitSessions looks twice: where both sides have connected at once, a session may restart in its first moment.
+// waitSessions waits until the wanted sessions are Established twice in a row: if both sides connect at once, a session may restart.
 func (l *Lab) waitSessions(ctx context.Context, prefix string, wanted func(on, with string) bool) error {
 	looks := 0
 	err := poll(ctx, func() error {
@@ -344,7 +344,7 @@ func (n *node) hasRoute(to netip.Addr) error {
 	return nil
 }
 
-// poll calls try until it succeeds. When the context ends before, or the time is over, the error has that of the last try.
+// poll calls try until it succeeds. If the context ends or the time is over before, the error includes that of the last try.
 func poll(ctx context.Context, try func() error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, pollTimeout, true, func(context.Context) (bool, error) {

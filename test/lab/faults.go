@@ -43,18 +43,18 @@ func (l *Lab) StartBIRD(ctx context.Context, name string) error {
 	})
 }
 
-// PauseAgent lets what calico-node runs beside BIRD hang, confd and the node status reporter, until ResumeAgent: BIRD goes on with the
-// configuration it has.
+// PauseAgent suspends confd and the node status reporter of a node until ResumeAgent. BIRD runs on with its current
+// configuration.
 func (l *Lab) PauseAgent(name string) error {
 	return l.on(name, func(n *node) error { return n.agent.signal(syscall.SIGSTOP) })
 }
 
-// ResumeAgent lets them go on.
+// ResumeAgent undoes PauseAgent.
 func (l *Lab) ResumeAgent(name string) error {
 	return l.on(name, func(n *node) error { return n.agent.signal(syscall.SIGCONT) })
 }
 
-// CutLink pulls the node's cable: no BGP, no pods, no apiserver. The node stays Ready for the API until SetReady says otherwise.
+// CutLink takes the node's link down: no BGP, no pods, no apiserver. In the API the node stays Ready until SetReady changes that.
 func (l *Lab) CutLink(name string) error {
 	return l.on(name, func(n *node) error {
 		n.pods.off.Store(true)
@@ -62,7 +62,7 @@ func (l *Lab) CutLink(name string) error {
 	})
 }
 
-// RestoreLink plugs the node's cable in again.
+// RestoreLink undoes CutLink.
 func (l *Lab) RestoreLink(name string) error {
 	return l.on(name, func(n *node) error {
 		n.pods.off.Store(false)
@@ -70,8 +70,8 @@ func (l *Lab) RestoreLink(name string) error {
 	})
 }
 
-// SetReady writes what a kubelet reports, or, for Unknown, what the node controller writes some 40 s after a node's last report. It returns
-// when the apiserver knows.
+// SetReady writes the Ready condition of a node: what a kubelet writes or, for Unknown, what the node controller writes some 40 s after a
+// node's last report.
 func (l *Lab) SetReady(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	return l.on(name, func(*node) error {
 		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -101,7 +101,7 @@ func readyCondition(status corev1.ConditionStatus) corev1.NodeCondition {
 }
 
 // Shutdown powers a node off in order, as a rolling update of workers does: BIRD ends its sessions administratively, the kubelet reports
-// that the node is not Ready, and the host is silent. Its pods are still listed. PowerOn brings it back, RemoveNode takes it away.
+// that the node is not Ready, and the link goes down. Its pods are still listed. PowerOn undoes it.
 func (l *Lab) Shutdown(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
 		n.pods.off.Store(true)
@@ -117,8 +117,8 @@ func (l *Lab) Shutdown(ctx context.Context, name string) error {
 	})
 }
 
-// Crash powers a node off without notice: peers keep its routes for the graceful restart time. It stays Ready for the API until SetReady
-// says otherwise. PowerOn brings it back, RemoveNode takes it away.
+// Crash powers a node off without notice: peers keep its routes for the graceful restart time. In the API it stays Ready until SetReady
+// changes that. PowerOn undoes it.
 func (l *Lab) Crash(name string) error {
 	return l.on(name, func(n *node) error {
 		n.pods.off.Store(true)
@@ -126,7 +126,7 @@ func (l *Lab) Crash(name string) error {
 	})
 }
 
-// powerOff makes the host silent before its processes can say anything.
+// powerOff takes the host's link down before it ends the processes, so that they send nothing more.
 func (l *Lab) powerOff(n *node) error {
 	err := setDown(l.fabric.link, n.port())
 	n.kill()

@@ -22,17 +22,17 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// insideVariable says to a re-executed binary that it is inside its namespaces.
+// insideVariable is set for a re-executed binary, which is inside its namespaces.
 const insideVariable = "RRPOOL_LAB_INSIDE"
 
-// spareThreads is how many more threads may run Go code at a time than there are CPUs.
+// spareThreads is GOMAXPROCS less the number of CPUs.
 const spareThreads = 6
 
-// seldom is how much the heap grows, in percent, before garbage is collected.
+// seldom is the garbage collector's percentage.
 const seldom = 400
 
-// Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, which must not fail either, and ends the
-// process. Where the lab cannot run it says why, and fails.
+// Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, which must not fail either, and exits.
+// If the lab cannot run it prints why, and fails.
 func Main(m *testing.M, cleanup ...func() error) {
 	if err := Isolate(context.Background(), os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
@@ -50,12 +50,12 @@ func Main(m *testing.M, cleanup ...func() error) {
 
 // Isolate makes sure that the process runs in private network and mount namespaces with everything that a lab needs. Called outside,
 // it checks the prerequisites, builds what is missing, and re-executes the binary inside with the same arguments: it returns only an
-// error. Called inside, it returns nil. Call it first thing: what came before runs twice.
+// error. Called inside, it returns nil. Call it first: code before it runs twice.
 func Isolate(ctx context.Context, log io.Writer) error {
 	if os.Getenv(insideVariable) != "" {
-		// What has the CPU's favour, such as the sender of the probes, must not wait for a slot that a thread without it holds.
+		// A thread with real-time priority, such as the sender of the probes, must not wait for a thread without it.
 		runtime.GOMAXPROCS(runtime.NumCPU() + spareThreads)
-		debug.SetGCPercent(seldom) // it halts every thread until each has had the CPU
+		debug.SetGCPercent(seldom) // each collection stops all threads until the last of them was scheduled
 		return settleIn()
 	}
 	if err := checkPrograms(); err != nil {
@@ -67,7 +67,7 @@ func Isolate(ctx context.Context, log io.Writer) error {
 	return reexecute()
 }
 
-// reexecute makes this process one in new namespaces, as root of a new user namespace unless we are root already.
+// reexecute replaces this process by one in new namespaces and, unless it runs as root, as root of a new user namespace.
 func reexecute() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -88,7 +88,7 @@ func reexecute() error {
 	return syscall.Exec(inside.Path, inside.Args, append(os.Environ(), insideVariable+"=1")) //nolint:gosec // G204: ourselves
 }
 
-// settleIn prepares the namespaces: a writable run folder that hides the host's, and loopback. Mounts are private by unshare's default.
+// settleIn prepares the namespaces: a writable run folder over the host's, and loopback.
 func settleIn() error {
 	run, err := filepath.EvalSymlinks("/var/run")
 	if err != nil {
@@ -103,7 +103,7 @@ func settleIn() error {
 	return setUp(&netlink.Handle{}, "lo")
 }
 
-// checkPrograms names what must be installed. Debian puts BIRD into sbin, which is not in everyone's PATH.
+// checkPrograms returns an error if programs are not installed. It adds Debian's folders of BIRD to PATH.
 func checkPrograms() error {
 	_ = os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 	var missing []string
@@ -126,10 +126,10 @@ func checkPrograms() error {
 	return nil
 }
 
-// mayUseRealTime reports whether BIRD can be given the priority that keeps two cores from looking like a slow network.
+// mayUseRealTime reports whether BIRD can have real-time priority, so that a loaded machine does not delay it.
 func mayUseRealTime() bool { return exec.Command("chrt", "-r", "10", "true").Run() == nil }
 
-// ChaosVariable names the variable that lets tests run that take minutes: `make lab`, `make chaos` and `make soak` set it.
+// ChaosVariable is the environment variable that enables tests that take minutes: `make lab`, `make chaos` and `make soak` set it.
 const ChaosVariable = "RRPOOL_CHAOS"
 
 // SkipLong skips a test that takes minutes unless ChaosVariable is set.

@@ -1,15 +1,15 @@
 //go:build linux
 
-// Package lab is a Calico cluster's BGP in one process tree: a network namespace per node, Calico's own confd and node status
-// reporter, BIRD, a real apiserver, and probes between all pods. Nothing is simulated but the hosts.
+// Package lab runs the BGP of a Calico cluster in one process tree: a network namespace per node, Calico's own confd and node status
+// reporter, BIRD, a real apiserver, and probes between all pods. Only the hosts are simulated.
 //
 // A lab runs in private network and mount namespaces: Main (for TestMain) and Isolate (for programs) re-execute the binary inside
 // them. Nothing outside is touched, no privileges are needed where unprivileged user namespaces are allowed, and the kernel cleans
 // up when the process dies.
 //
-// Pools must not be encapsulated, stock BIRD cannot do that. No kubelet, controller or scheduler runs: nodes are Ready when SetReady
-// says so, and the lab itself ends pods that are evicted or deleted; no other takes their place. Each node that runs pods has one
-// address that the probes use, in each address family.
+// IPPools must not be encapsulated, because stock BIRD does not support that. No kubelet, controller or scheduler runs: SetReady sets
+// whether nodes are Ready, and the lab itself ends pods that are evicted or deleted, which are not replaced. Each node with pods has one
+// address for the probes, in each address family.
 //
 // Two clusters in one network are two labs, the second with Options.Beside: probes run between all pods of both.
 package lab
@@ -47,33 +47,33 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// Options say what kind of cluster to make. The zero value is a cluster on Calico's defaults.
+// Options configure a cluster. The zero value is a cluster with Calico's defaults.
 type Options struct {
-	// MeshPassword, when set, is the BGP password of the mesh, as IKS has it: a default BGPConfiguration that refers to a Secret.
+	// MeshPassword, if set, is the BGP password of the mesh, as on IKS: the default BGPConfiguration refers to a Secret with it.
 	MeshPassword string
 	// Etcd: Calico keeps its objects in an etcd of its own (DATASTORE_TYPE=etcdv3), and a node is two objects.
 	Etcd bool
-	// Bare leaves our own CustomResourceDefinitions to the user.
+	// Bare: rrpool's CustomResourceDefinitions are not installed.
 	Bare bool
 	// ProbeInterval defaults to probe.DefaultInterval.
 	ProbeInterval time.Duration
-	// ProbeNeighbours is with how many that were added last before it each pod is probed. 0 is with all.
+	// ProbeNeighbours is the number of endpoints, the last ones before it, that each new one is probed with. 0: all.
 	ProbeNeighbours int
 	// ASNumber of all nodes, in a default BGPConfiguration. 0 is Calico's own, 64512.
 	ASNumber uint32
-	// ListenPort is where all BIRDs listen, in a default BGPConfiguration. 0 is 179, without the word.
+	// ListenPort of all BIRDs, in a default BGPConfiguration. 0: the field is not set.
 	ListenPort uint16
-	// Beside puts the cluster into the network of another, with addresses of its own, and they share the probes: Checkpoint and Report of
-	// each are for both. The other one is stopped last.
+	// Beside is another cluster in whose network this one is, with addresses of its own. They share the probes: Checkpoint and Report of
+	// each are for both. Stop the other one last.
 	Beside *Lab
-	// Name comes before a node's in the probes, as in "b/worker-0", so that both clusters can have one of that name.
+	// Name is a prefix of the names of nodes in the probes, as in "b/worker-0", because both clusters may have a worker-0.
 	Name string
-	// Service is an address that every node holds and answers at, as kube-proxy with IPVS has it; all pods probe it as "service". It is not
-	// advertised unless the BGPConfiguration says so: see ServiceNetwork.
+	// Service: every node has a service address, as with kube-proxy in IPVS mode, and all pods probe it as "service". It is
+	// advertised only if the BGPConfiguration says so: see ServiceNetwork.
 	Service bool
-	// DualStack gives all that has an IPv4 address the IPv6 address V6 of it too, another IP pool, and BIRD 6 Calico's configuration. The
-	// probes of IPv6 are between endpoints with this suffix: " IPv6". Faults of BIRD alone, as KillBIRD, are faults of IPv4's. Not with
-	// Etcd.
+	// DualStack: everything with an IPv4 address has the IPv6 address V6 of it too, there is an IPPool of IPv6, and BIRD 6 has Calico's
+	// configuration. Endpoints of IPv6 probes have the suffix " IPv6". Faults of BIRD, such as KillBIRD, do not concern BIRD 6. It cannot be
+	// combined with Etcd.
 	DualStack bool
 }
 
@@ -89,7 +89,7 @@ type Lab struct {
 	plane  *controlplane.ControlPlane
 	kube   kubernetes.Interface
 	calico clientv3.Interface
-	// backend is what Calico's IPAM has.
+	// backend is the client for objects of Calico's IPAM.
 	backend api.Client
 
 	kubelets     sync.WaitGroup
@@ -100,8 +100,8 @@ type Lab struct {
 	created int
 }
 
-// Start makes a cluster without nodes: add them with AddNodes. The process must be inside its namespaces: see Main and Isolate. One
-// lab at a time, but for Options.Beside.
+// Start starts a cluster without nodes: add them with AddNodes. The process must be inside its namespaces: see Main and Isolate. There
+// can be one lab at a time, except with Options.Beside.
 func Start(ctx context.Context, options Options) (*Lab, error) {
 	if os.Getenv(insideVariable) == "" {
 		return nil, errors.New("starting the lab: not inside private namespaces; call Main or Isolate first")
@@ -143,7 +143,7 @@ func (l *Lab) start(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.stopKubelets = cancel
 	l.kubelets.Go(func() {
-		// The apiserver may be down on purpose: real kubelets try again as well.
+		// The apiserver may be down on purpose: retry, as kubelets do.
 		wait.UntilWithContext(background, func(ctx context.Context) { _ = l.endDeleted(ctx) }, kubeletPeriod)
 	})
 	return nil
@@ -224,22 +224,22 @@ func (l *Lab) Stop() error {
 	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
 }
 
-// ControlPlane is the lab's apiserver: users, audit log, restarts. Pods and nodes can reach it, and so can this process.
+// ControlPlane returns the lab's apiserver. Nodes and this process can reach it.
 func (l *Lab) ControlPlane() *controlplane.ControlPlane { return l.plane }
 
-// AdminConfig is for clients that may do everything.
+// AdminConfig returns the configuration of a client with all rights.
 func (l *Lab) AdminConfig() *rest.Config { return l.plane.AdminConfig() }
 
-// Kubeconfig is the path of an admin's kubeconfig, for DATASTORE_TYPE=kubernetes clients as well.
+// Kubeconfig returns the path of an administrator's kubeconfig, also for Calico's clients with DATASTORE_TYPE=kubernetes.
 func (l *Lab) Kubeconfig() string { return l.path("kubeconfig") }
 
-// Kube is an admin's client.
+// Kube returns a client with all rights.
 func (l *Lab) Kube() kubernetes.Interface { return l.kube }
 
-// Calico is an admin's libcalico-go client.
+// Calico returns a libcalico-go client with all rights.
 func (l *Lab) Calico() clientv3.Interface { return l.calico }
 
-// Datastore is what leads programs to Calico's objects.
+// Datastore returns the environment variables that configure clients of Calico's datastore.
 func (l *Lab) Datastore() []string {
 	if l.options.Etcd {
 		return []string{"DATASTORE_TYPE=etcdv3", "ETCD_ENDPOINTS=" + l.plane.EtcdURL()}
@@ -250,13 +250,13 @@ func (l *Lab) Datastore() []string {
 // Checkpoint begins a phase of the probes.
 func (l *Lab) Checkpoint(name string) { l.fabric.prober.Checkpoint(name) }
 
-// Report is what the probes have seen until now. The endpoints are named as the nodes are, with Options.Name.
+// Report returns the results of the probes until now. The endpoints have the names of nodes, with Options.Name as a prefix.
 func (l *Lab) Report() probe.Report { return l.fabric.prober.Report() }
 
-// endpoint is the probes' name of a node's pods.
+// endpoint returns the name of a node's endpoint of probes.
 func (l *Lab) endpoint(name string) string { return path.Join(l.options.Name, name) }
 
-// ipv6Suffix ends the names of endpoints.
+// ipv6Suffix is the suffix of the names of IPv6 endpoints.
 const ipv6Suffix = " IPv6"
 
 func (l *Lab) probe(name string, address netip.Addr, enter func(func() error) error) error {
@@ -267,7 +267,7 @@ func (l *Lab) probe(name string, address netip.Addr, enter func(func() error) er
 	return err
 }
 
-// serve receives in a node what is sent to the service.
+// serve receives probes to the service address in a node.
 func (l *Lab) serve(n *node) error {
 	for _, p := range l.Families(netip.PrefixFrom(l.ServiceAddress(), 32)) {
 		done, err := l.fabric.prober.Serve(p.Addr(), n.space.enter)
@@ -283,7 +283,7 @@ func (l *Lab) unprobe(name string) error {
 	return errors.Join(l.fabric.prober.Remove(l.endpoint(name)), l.fabric.prober.Remove(l.endpoint(name)+ipv6Suffix))
 }
 
-// Families are a range or address in each address family of the lab.
+// Families returns a range or address and, with DualStack, its counterpart in IPv6.
 func (l *Lab) Families(p netip.Prefix) []netip.Prefix {
 	if l.options.DualStack {
 		return []netip.Prefix{p, V6(p)}
@@ -291,7 +291,7 @@ func (l *Lab) Families(p netip.Prefix) []netip.Prefix {
 	return []netip.Prefix{p}
 }
 
-// Nodes are the names of the nodes that are up, in the order of their creation.
+// Nodes returns the names of the nodes, in the order of their creation.
 func (l *Lab) Nodes() []string {
 	var names []string
 	for _, n := range l.upNodes() {
@@ -300,7 +300,7 @@ func (l *Lab) Nodes() []string {
 	return names
 }
 
-// upNodes are in the order of their creation.
+// upNodes returns the nodes that AddNodes has finished, in the order of their creation.
 func (l *Lab) upNodes() []*node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -309,7 +309,7 @@ func (l *Lab) upNodes() []*node {
 	return nodes
 }
 
-// Address is a node's own address, the one that BGP uses; the zero Addr when there is no such node.
+// Address returns a node's address, which BGP uses; the zero Addr if there is no such node.
 func (l *Lab) Address(name string) netip.Addr {
 	n, err := l.node(name)
 	if err != nil {
@@ -329,21 +329,21 @@ func (l *Lab) node(name string) (*node, error) {
 
 func (l *Lab) path(name string) string { return filepath.Join(l.dir, name) }
 
-// controlPlaneAddress is where all apiservers are, each on a port of its own.
+// controlPlaneAddress returns the address of all apiservers. Each has a port of its own.
 func controlPlaneAddress() netip.Addr { return nodeNetwork.Addr().Next() }
 
-// PodNetwork is the cluster's IP pool; each node with pods has the block of 64 addresses with its number.
+// PodNetwork returns the range of the cluster's IPPool; each node with pods has a block of 64 addresses of it.
 func (l *Lab) PodNetwork() netip.Prefix { return netip.PrefixFrom(Nth(podNetworks, l.index<<16), 16) }
 
-// ServiceNetwork is the range of the cluster's service addresses.
+// ServiceNetwork returns the range of the cluster's service addresses.
 func (l *Lab) ServiceNetwork() netip.Prefix {
 	return netip.PrefixFrom(Nth(serviceNetworks, -l.index<<16), 24)
 }
 
-// ServiceAddress is the one that Options.Service is about.
+// ServiceAddress returns the address of Options.Service.
 func (l *Lab) ServiceAddress() netip.Addr { return Nth(l.ServiceNetwork().Addr(), firstHost) }
 
-// Block is the address block that a node with pods announces; the zero Prefix when there is no such node.
+// Block returns the address block that a node with pods announces; the zero Prefix if there is no such node.
 func (l *Lab) Block(name string) netip.Prefix {
 	n, err := l.node(name)
 	if err != nil || n.spec.Pods == 0 {
@@ -352,7 +352,7 @@ func (l *Lab) Block(name string) netip.Prefix {
 	return n.block
 }
 
-// dumped are the kinds that matter for BGP.
+// dumped are the resources that Dump writes.
 var dumped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "nodes"},
 	{Version: "v1", Resource: "pods"},
@@ -367,8 +367,8 @@ var dumped = []schema.GroupVersionResource{
 	{Group: "rrpool.io", Version: "v1alpha1", Resource: "clusterpeerings"},
 }
 
-// Dump writes everything that explains a failure into a folder: the report, objects, and for each node what confd has rendered, what
-// BIRD says, and all logs. It goes on after errors and returns them together.
+// Dump writes what explains a failure into a folder: the report, objects, and for each node confd's output, BIRD's status
+// and all logs. It goes on after errors and returns them joined.
 func (l *Lab) Dump(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a broken lab may hang
 	defer cancel()

@@ -23,33 +23,33 @@ import (
 	"github.com/rrpool/rrpool/test/lab/probe"
 )
 
-// calicoRunDir is where Calico's components look for BIRD's control sockets. Each node mounts its own folder there.
+// calicoRunDir is the folder of BIRD's control sockets. Each node mounts its own folder there.
 const calicoRunDir = "/var/run/calico"
 
-// configDir is where confd writes, as a node sees it.
+// configDir is the folder of confd's output, in a node's mount namespace.
 const configDir = calicoRunDir + "/config"
 
 var (
-	// nodeNetwork holds the control planes, at its first address, and the nodes, in the order of their creation: those of the first cluster
-	// in its first eighth, and so on.
+	// nodeNetwork contains the control planes, at its first address, and the nodes, in the order of their creation: each cluster
+	// has an eighth of it.
 	nodeNetwork = netip.MustParsePrefix("172.20.0.0/16")
-	// The first cluster's pods are in the /16 that begins here, the second one's in the next, and its services in the one before.
+	// The first addresses of the first cluster's ranges. Pods of the second cluster are in the next /16, its services in the one before.
 	podNetworks     = netip.MustParseAddr("10.244.0.0")
 	serviceNetworks = netip.MustParseAddr("10.255.0.0")
 )
 
 const (
-	// firstHost leaves room for addresses that tests choose themselves.
+	// firstHost is the number of the first node's address. Tests choose from those before.
 	firstHost  = 10
 	blockBits  = 26
 	blockSize  = 1 << (32 - blockBits)
 	bridgeName = "br0"
 	hostDevice = "lab0"
-	// Devices from which Calico's BIRD configuration takes no routes.
+	// Calico's BIRD configuration ignores these devices.
 	podDevice, serviceDevice = "cali0", "kube-ipvs0"
 )
 
-// Nth is the IPv4 address n after base.
+// Nth returns the IPv4 address n after base.
 func Nth(base netip.Addr, n int) netip.Addr {
 	b := base.As4()
 	value := binary.BigEndian.Uint32(b[:]) + uint32(n) //nolint:gosec // G115: a small number
@@ -57,7 +57,7 @@ func Nth(base netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// V6 is the IPv6 range that goes with an IPv4 one: see Options.DualStack.
+// V6 returns the IPv6 counterpart of an IPv4 range: see Options.DualStack.
 func V6(p netip.Prefix) netip.Prefix { return netip.PrefixFrom(v6(p.Addr()), 96+p.Bits()) }
 
 func v6(a netip.Addr) netip.Addr {
@@ -66,17 +66,17 @@ func v6(a netip.Addr) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// fabric is the bridge that everything is plugged into, in a namespace of its own, and the probes on it.
+// fabric is the bridge that connects all hosts, in a namespace of its own, and the prober.
 type fabric struct {
 	*space
-	host    *netlink.Handle // of the namespace that the control planes and we are in
+	host    *netlink.Handle // of this process' namespace
 	prober  *probe.Prober
 	mu      sync.Mutex
 	labs    int
 	members map[string]member // by port
 }
 
-// member is what is plugged in: who else must know its address.
+// member is an interface that is connected to the bridge.
 type member struct {
 	handle  *netlink.Handle
 	index   int
@@ -111,7 +111,7 @@ func newFabric(options Options) (*fabric, error) {
 	return f, nil
 }
 
-// join gives another cluster its number.
+// join returns the number of a new cluster.
 func (f *fabric) join() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +129,7 @@ func (f *fabric) close() error {
 	return errors.Join(errs...)
 }
 
-// plug connects an interface, in the namespace of into, with a port of the bridge, and gives it its address.
+// plug creates an interface in the namespace of into, with an address, and connects it to a port of the bridge.
 func (f *fabric) plug(into *netlink.Handle, device, port string, address netip.Addr) error {
 	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: device}, PeerName: port, PeerNamespace: netlink.NsFd(f.ns)}
 	if err := into.LinkAdd(veth); err != nil {
@@ -149,8 +149,8 @@ func (f *fabric) plug(into *netlink.Handle, device, port string, address netip.A
 	return f.introduce(into, device, port, address)
 }
 
-// introduce makes all members know each other's hardware addresses. Left to themselves, some 30 nodes overflow the kernel's table of
-// neighbours, which all namespaces share: 1,024 entries, permanent ones not counted.
+// introduce adds permanent neighbour entries for all pairs of members. Learned entries of some 30 nodes would overflow the kernel's
+// neighbour table, which all namespaces share: it has 1,024 entries, permanent ones not counted.
 func (f *fabric) introduce(handle *netlink.Handle, device, port string, address netip.Addr) error {
 	link, err := handle.LinkByName(device)
 	if err != nil {
@@ -168,7 +168,7 @@ func (f *fabric) introduce(handle *netlink.Handle, device, port string, address 
 	return nil
 }
 
-// unplug forgets what was plugged in; the cable itself goes with its namespace.
+// unplug removes a member. Its interface is deleted with its namespace.
 func (f *fabric) unplug(port string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,7 +181,7 @@ func (m member) learn(other member) error {
 	})
 }
 
-// addLocal gives the node an address of its own, on one of the devices from which Calico's BIRD configuration takes no routes.
+// addLocal creates a device with an address in a node. Calico's BIRD configuration must ignore the device.
 func (l *Lab) addLocal(s *space, device string, address netip.Addr) error {
 	peer := device + "-peer"
 	if err := s.link.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: device}, PeerName: peer}); err != nil {
@@ -220,21 +220,21 @@ func setDown(handle *netlink.Handle, device string) error {
 func addAddress(handle *netlink.Handle, device string, address netip.Prefix) error {
 	return change(handle, device, func(link netlink.Link) error {
 		ip := &net.IPNet{IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen())}
-		// Without the flag an IPv6 address is tentative until the kernel's work queue has come to it, and cannot be bound.
+		// Without the flag an IPv6 address is tentative for a while and cannot be bound.
 		return handle.AddrAdd(link, &netlink.Addr{IPNet: ip, Flags: unix.IFA_F_NODAD})
 	})
 }
 
-// restartDelay is runit's, which supervises these processes in calico-node.
+// restartDelay is the delay of runit, which supervises these processes in calico-node.
 const restartDelay = time.Second
 
-// daemon is a process inside a space, its output in a file.
+// daemon is a process in a space, with its output in a file.
 type daemon struct {
 	space   *space
 	command []string
 	env     []string
 	logPath string
-	// restart starts it again whenever it ends by itself.
+	// restart: the process is restarted when it ends by itself.
 	restart bool
 
 	mu       sync.Mutex
@@ -267,20 +267,20 @@ func (d *daemon) launch() error {
 	return nil
 }
 
-// startAgain starts the process after a while, unless it was stopped.
+// startAgain restarts the process after restartDelay, unless it was stopped.
 func (d *daemon) startAgain() {
 	for {
 		time.Sleep(restartDelay)
 		d.mu.Lock()
-		over := d.stopping || d.launch() == nil
+		done := d.stopping || d.launch() == nil
 		d.mu.Unlock()
-		if over {
+		if done {
 			return
 		}
 	}
 }
 
-// stop ends the process with a signal, and by force when that does not help. It returns when the process is gone.
+// stop ends the process with a signal, or by SIGKILL if that has no effect, and waits for its end.
 func (d *daemon) stop(signal syscall.Signal) {
 	d.mu.Lock()
 	d.stopping = true
@@ -302,7 +302,7 @@ func (d *daemon) running() bool {
 	return d.process.Running()
 }
 
-// space is a network and a mount namespace, and the one thread in them. Processes that it starts die with it.
+// space is a network and a mount namespace with one thread. Processes that the thread starts end with it.
 type space struct {
 	jobs chan func()
 	done chan struct{}
@@ -340,7 +340,7 @@ func (s *space) open() (err error) {
 	return setUp(s.link, "lo")
 }
 
-// enter runs do on the thread inside the namespaces and waits for it.
+// enter calls do on the thread and waits for it.
 func (s *space) enter(do func() error) error {
 	result := make(chan error)
 	s.jobs <- func() { result <- do() }
@@ -352,7 +352,7 @@ func (s *space) sysctl(path, value string) error {
 	return s.enter(func() error { return os.WriteFile("/proc/sys/net/"+path, []byte(value), 0o600) })
 }
 
-// close ends the thread; the kernel does the rest.
+// close ends the thread, and with it the namespaces.
 func (s *space) close() {
 	close(s.jobs)
 	<-s.done

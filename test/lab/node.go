@@ -27,12 +27,12 @@ type NodeSpec struct {
 	// Labels besides the zone, the hostname and the operating system.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// ProviderID is the cloud's name of the machine, such as ibm://….
+	// ProviderID is spec.providerID, such as ibm://….
 	ProviderID string
-	// Pods is how many pods run here from the start. A node that had pods has an address block, and one address takes part in the probes
-	// while there are any; a node that never had, as dedicated ones, announces nothing.
+	// Pods is the number of pods at the start. A node with pods has an address block, and an endpoint of the probes
+	// while it has any; a node that begins without pods announces nothing.
 	Pods int
-	// Controlled: the pods say that a ReplicaSet has made them.
+	// Controlled: a ReplicaSet is the controller of the pods.
 	Controlled bool
 	// Address of the node. Default: the next free one.
 	Address netip.Addr
@@ -44,21 +44,21 @@ type node struct {
 	number int
 	index  int // of the lab in the fabric
 	block  netip.Prefix
-	files  []string // that confd renders
+	files  []string // rendered by confd
 	dir    string
 	space  *space
 	agent  *daemon
 	bird   *daemon
 	bird6  *daemon
 	pods   podSet
-	served []func() error // what ends the probes of the service here
+	served []func() error // each stops receiving probes of the service
 	// up is guarded by the lab's lock; once it is set nothing above changes.
 	up bool
 }
 
-// AddNodes makes hosts, several at a time: it registers each, starts its processes, waits until BIRD runs, and then marks it Ready. It does
-// not wait for sessions: see WaitMesh. Probes to and from its pods count from the first that arrives. Addresses and ages follow the order of
-// the nodes: rrpool prefers the oldest.
+// AddNodes starts hosts, several at a time: it registers each node, starts its processes, waits until BIRD runs, and marks it Ready. It does
+// not wait for sessions: see WaitMesh. Probes of a pair count from the first that arrives. Addresses and ages are in the order of
+// the nodes.
 func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	const parallel = 8
 	slots := make(chan struct{}, parallel)
@@ -94,8 +94,8 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 	return nil
 }
 
-// RemoveNode takes a host away as an orderly deletion of a machine does: BIRD ends its sessions administratively, the host
-// disappears, and its objects are deleted. After Crash peers keep its routes for the graceful restart time.
+// RemoveNode removes a host as an orderly deletion of a machine does: BIRD shuts its sessions down, the host's
+// namespaces end, and its objects are deleted. After Crash, peers keep its routes for the graceful restart time.
 func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
 		if err := l.unprobe(name); err != nil {
@@ -111,7 +111,7 @@ func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	})
 }
 
-// reserve takes the name and the number. The node exists for others once it is up.
+// reserve reserves the name and a number for a node.
 func (l *Lab) reserve(spec NodeSpec) (*node, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +158,7 @@ func (l *Lab) bringUp(ctx context.Context, n *node) error {
 	return l.createPods(ctx, n)
 }
 
-// wire makes the host's namespaces, its cable, and the folder where BIRD's sockets are.
+// wire creates the host's namespaces, its link to the fabric, and the folder of BIRD's sockets.
 func (l *Lab) wire(n *node) (err error) {
 	if err := os.MkdirAll(n.config(""), 0o750); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
@@ -191,19 +191,19 @@ func (l *Lab) wire(n *node) (err error) {
 	return l.addLocal(n.space, podDevice, n.podAddress())
 }
 
-// wire6 is what the host has of IPv6.
+// wire6 configures the host's IPv6.
 func (l *Lab) wire6(n *node) error {
 	if !l.options.DualStack {
 		return nil
 	}
 	return errors.Join(
 		n.space.sysctl("ipv6/conf/all/forwarding", "1"),
-		n.space.sysctl("ipv6/conf/default/accept_dad", "0"), n.space.sysctl("ipv6/conf/eth0/accept_dad", "0"), // else link-local addresses cannot be used at once
+		n.space.sysctl("ipv6/conf/default/accept_dad", "0"), n.space.sysctl("ipv6/conf/eth0/accept_dad", "0"), // without it link-local addresses are tentative for a second
 		addAddress(n.space.link, "eth0", V6(inNodeNetwork(n.spec.Address))),
 	)
 }
 
-// startDaemons runs what calico-node runs: confd and the reporter, then, on the configuration that confd has rendered, BIRD.
+// startDaemons starts the processes of calico-node: confd and the reporter, then BIRD with the configuration that confd has rendered.
 func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 	empty := fmt.Sprintf("router id %s;\nprotocol device {}\n", n.spec.Address)
 	if err := os.WriteFile(n.config(emptyConfig), []byte(empty), 0o600); err != nil {
@@ -227,7 +227,7 @@ func (l *Lab) startDaemons(ctx context.Context, n *node) error {
 	return n.boot(ctx)
 }
 
-// newBIRD is the host's BIRD, with further flags.
+// newBIRD returns the host's BIRD as a daemon that is not started.
 func (n *node) newBIRD(program, config string, realTime bool, flags ...string) *daemon {
 	var command []string
 	if realTime {
@@ -268,7 +268,7 @@ func (n *node) startBIRD(ctx context.Context) error {
 
 const emptyConfig = "bird6-empty.cfg"
 
-// rendered are the files that confd renders.
+// rendered returns the names of the files that confd renders.
 func (l *Lab) rendered() []string {
 	files := []string{"bird.cfg", "bird_aggr.cfg", "bird_ipam.cfg"}
 	if l.options.DualStack {
@@ -298,7 +298,7 @@ func (n *node) destroy() {
 	}
 }
 
-// kill ends the processes that there are, BIRD before what could tell it something.
+// kill kills the processes, BIRD first.
 func (n *node) kill() {
 	for _, d := range []*daemon{n.bird, n.bird6, n.agent} {
 		if d != nil {
@@ -307,27 +307,27 @@ func (n *node) kill() {
 	}
 }
 
-// podAddress is the one that stands for the node's pods.
+// podAddress returns the address of the node's endpoint of probes.
 func (n *node) podAddress() netip.Addr { return n.block.Addr().Next() }
 
 func (n *node) port() string { return fmt.Sprintf("port%d-%d", n.index, n.number) }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// config is a file that is in configDir on the node.
+// config returns the path of a file that is in configDir on the node.
 func (n *node) config(name string) string { return n.path("run/config/" + name) }
 
-// sessionName is the name of a session with the node, as confd forms it.
+// sessionName returns the name that confd gives a session with the node.
 func (n *node) sessionName(prefix string) string {
 	return prefix + strings.ReplaceAll(n.spec.Address.String(), ".", "_")
 }
 
-// Enter runs do in a node's network and with its mounts, on a thread that ends with the node.
+// Enter calls do on a thread in a node's network and mount namespaces.
 func (l *Lab) Enter(name string, do func() error) error {
 	return l.on(name, func(n *node) error { return n.space.enter(do) })
 }
 
-// on runs do with a node that is up.
+// on calls do with a node.
 func (l *Lab) on(name string, do func(*node) error) error {
 	n, err := l.node(name)
 	if err != nil {
@@ -339,10 +339,10 @@ func (l *Lab) on(name string, do func(*node) error) error {
 	return nil
 }
 
-// zones is how many availability zones Workers and Dedicated spread over: zone-1 to zone-3.
+// zones is the number of availability zones of Workers and Dedicated: zone-1 to zone-3.
 const zones = 3
 
-// Workers describes n nodes with a pod each, spread over three zones: worker-0, worker-1 and so on.
+// Workers returns n nodes with a pod each in three zones: worker-0, worker-1 and so on.
 func Workers(n int) []NodeSpec {
 	specs := make([]NodeSpec, n)
 	for i := range specs {
@@ -351,7 +351,7 @@ func Workers(n int) []NodeSpec {
 	return specs
 }
 
-// Dedicated describes n tainted nodes without pods, spread over three zones: reflector-0, reflector-1 and so on.
+// Dedicated returns n tainted nodes without pods in three zones: reflector-0, reflector-1 and so on.
 func Dedicated(n int) []NodeSpec {
 	specs := make([]NodeSpec, n)
 	for i := range specs {
@@ -366,7 +366,7 @@ func Dedicated(n int) []NodeSpec {
 // Router is a host outside the cluster that runs BIRD and nothing else, as a top-of-rack switch does.
 type Router struct{ node *node }
 
-// AddRouter adds one. Its address is below those of nodes.
+// AddRouter adds a router. Its address must be below those of nodes.
 func (l *Lab) AddRouter(ctx context.Context, name string, address netip.Addr, config string) (*Router, error) {
 	n, err := l.reserve(NodeSpec{Name: name, Address: address})
 	if err != nil {
@@ -382,5 +382,5 @@ func (l *Lab) AddRouter(ctx context.Context, name string, address netip.Addr, co
 	return &Router{n}, n.startBIRD(ctx)
 }
 
-// Ask asks it: see Ask.
+// Ask sends a command to the router's BIRD: see the function Ask.
 func (r *Router) Ask(command string) (string, error) { return r.node.birdc(command) }

@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	// SecretNamespace is calico-node's, where confd looks for passwords.
+	// SecretNamespace is the namespace in which confd reads passwords.
 	SecretNamespace = "kube-system"
 	passwordSecret  = "bgp-password"
 	passwordKey     = "password"
-	// podNamespace holds the pods that stand for workload.
+	// podNamespace is the namespace of workload pods.
 	podNamespace = "default"
 	podPrefix    = "pod-"
 
-	// The users that write in the name of others, as the audit log has them.
+	// The users of the lab and of calico-node in the audit log.
 	labUser   = "lab"
 	agentUser = "lab-calico-node"
 )
@@ -95,14 +95,14 @@ func (l *Lab) createMeshPassword(ctx context.Context) error {
 	return nil
 }
 
-// PasswordRef refers to the Secret that Options.MeshPassword makes, in calico-node's namespace.
+// PasswordRef returns a reference to the Secret of Options.MeshPassword.
 func PasswordRef() *apiv3.BGPPassword {
 	return &apiv3.BGPPassword{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: passwordSecret}, Key: passwordKey,
 	}}
 }
 
-// createNode registers a node as its kubelet and Calico's startup do, not Ready yet, with its address block.
+// createNode creates the objects of a node that kubelet and calico-node create: it is not Ready, and has an address block.
 func (l *Lab) createNode(ctx context.Context, n *node) error {
 	labels := map[string]string{corev1.LabelHostname: n.spec.Name, corev1.LabelOSStable: "linux"}
 	if n.spec.Zone != "" {
@@ -137,7 +137,7 @@ func (l *Lab) createNode(ctx context.Context, n *node) error {
 	return l.createBlock(ctx, n)
 }
 
-// createOwnNode makes Calico's own Node, as its startup does, with the labels that its kube-controllers copy.
+// createOwnNode creates Calico's own Node, as calico-node does, with the labels that Calico's kube-controllers copy.
 func (l *Lab) createOwnNode(ctx context.Context, n *node, labels map[string]string) error {
 	o := libapiv3.NewNode()
 	o.Name, o.Labels = l.calicoName(n), labels
@@ -147,7 +147,7 @@ func (l *Lab) createOwnNode(ctx context.Context, n *node, labels map[string]stri
 	return err
 }
 
-// createBlock gives the node its address block, as Calico's IPAM does.
+// createBlock assigns the node its address block, as Calico's IPAM does.
 func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	if l.options.Etcd {
 		_, err := l.backend.Create(ctx, &model.KVPair{
@@ -168,7 +168,7 @@ func (l *Lab) createBlock(ctx context.Context, n *node) error {
 	return nil
 }
 
-// deleteNode removes what there is of a node: its object, its address block, and its pods. What is deleted already is fine.
+// deleteNode deletes the objects of a node: Node, address block and pods. They may be deleted already.
 func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 	errs := []error{l.kube.CoreV1().Nodes().Delete(ctx, n.spec.Name, metav1.DeleteOptions{})}
 	if l.options.Etcd {
@@ -195,7 +195,7 @@ func (l *Lab) deleteNode(ctx context.Context, n *node) error {
 	return errors.Join(slices.DeleteFunc(errs, apierrors.IsNotFound)...)
 }
 
-// calicoName is what Calico calls a node: another name than Kubernetes does, where it can.
+// calicoName returns Calico's name of a node. With its own etcd it differs from that of Kubernetes, to test that.
 func (l *Lab) calicoName(n *node) string {
 	if l.options.Etcd {
 		return "calico-" + n.spec.Name

@@ -25,17 +25,17 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-// kubeletPeriod is how often the kubelets look whether a pod has to end.
+// kubeletPeriod is how often the lab looks for deleted pods.
 const kubeletPeriod = 250 * time.Millisecond
 
-// podSet is what runs on a host. One address stands for all of its pods in the probes, until the last one's end.
+// podSet are the pods of a host. They have one endpoint of the probes together, until the last one ends.
 type podSet struct {
 	mu      sync.Mutex
 	running map[string]bool // by name
-	off     atomic.Bool     // the host is cut off or has no power: its kubelet does nothing
+	off     atomic.Bool     // the host has no link or no power, so its kubelet ends no pods
 }
 
-// createPods makes the pods that the node has from the start, and does what the kubelet and Calico's IPAM do for them.
+// createPods creates the node's pods and starts their probes.
 func (l *Lab) createPods(ctx context.Context, n *node) error {
 	if n.spec.Pods == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (l *Lab) createPod(ctx context.Context, n *node, address string) (string, e
 	return pod.Name, l.report(ctx, n, pod, address, corev1.ConditionTrue)
 }
 
-// report says of a pod what the node's kubelet says.
+// report writes a pod's status as its kubelet does.
 func (l *Lab) report(ctx context.Context, n *node, pod *corev1.Pod, address string, ready corev1.ConditionStatus) error {
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, HostIP: n.spec.Address.String(), PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
@@ -79,9 +79,9 @@ func (l *Lab) report(ctx context.Context, n *node, pod *corev1.Pod, address stri
 	return err
 }
 
-// endDeleted does what kubelets do: it ends pods that are evicted or deleted, at once, whatever their grace period.
+// endDeleted ends evicted and deleted pods at once, without their grace period.
 func (l *Lab) endDeleted(ctx context.Context) error {
-	nodes, running := map[string]*node{}, map[string][]string{} // before the list: all of these are in it, if there are
+	nodes, running := map[string]*node{}, map[string][]string{} // read before the list: a pod that is not in it was deleted
 	for _, n := range l.upNodes() {
 		n.pods.mu.Lock()
 		nodes[n.spec.Name], running[n.spec.Name] = n, slices.Collect(maps.Keys(n.pods.running))
@@ -106,7 +106,7 @@ func (l *Lab) endDeleted(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// endPods ends pods of a host at once: from here on nothing that does not reach them is lost.
+// endPods ends pods of a host. With the last one, its probes end.
 func (l *Lab) endPods(n *node, pods ...string) error {
 	n.pods.mu.Lock()
 	defer n.pods.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *Lab) endPods(n *node, pods ...string) error {
 	return l.unprobe(n.spec.Name)
 }
 
-// removePod makes a pod's object disappear at once. It may be gone already.
+// removePod deletes a pod's object at once. It may be deleted already.
 func (l *Lab) removePod(ctx context.Context, pod *corev1.Pod) error {
 	err := l.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
@@ -131,12 +131,12 @@ func (l *Lab) removePod(ctx context.Context, pod *corev1.Pod) error {
 	return fmt.Errorf("removing pod %q: %w", pod.Name, err)
 }
 
-// Cordon makes a node unschedulable as a person does, with kubectl.
+// Cordon cordons a node as kubectl does.
 func (l *Lab) Cordon(ctx context.Context, name string) error {
 	return l.setUnschedulable(ctx, name, "true")
 }
 
-// Uncordon undoes Cordon, as a person does.
+// Uncordon uncordons a node as kubectl does.
 func (l *Lab) Uncordon(ctx context.Context, name string) error {
 	return l.setUnschedulable(ctx, name, "null")
 }
@@ -147,7 +147,7 @@ func (l *Lab) setUnschedulable(ctx context.Context, name, value string) error {
 	return err
 }
 
-// Pods are the names of a node's pods that are not on their way out, from the API.
+// Pods returns the names of a node's pods in the API that are not being deleted.
 func (l *Lab) Pods(ctx context.Context, node string) ([]string, error) {
 	list, err := l.kube.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
@@ -162,13 +162,13 @@ func (l *Lab) Pods(ctx context.Context, node string) ([]string, error) {
 	return names, nil
 }
 
-// calicoNodeNamespace is where Calico's manifests install calico-node.
+// calicoNodeNamespace is the namespace of calico-node in Calico's manifests.
 const calicoNodeNamespace = "kube-system"
 
 func (n *node) calicoNodePod() string { return "calico-node-" + n.spec.Name }
 
-// createCalicoNode makes the pod that Calico's DaemonSet has on the node. It is Ready until KillCalicoNode, whatever the other faults do
-// to its processes.
+// createCalicoNode creates the node's pod of Calico's DaemonSet. It is Ready until KillCalicoNode; other faults do not
+// change that.
 func (l *Lab) createCalicoNode(ctx context.Context, n *node) error {
 	pod, err := l.kube.CoreV1().Pods(calicoNodeNamespace).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -191,8 +191,8 @@ func (l *Lab) deleteCalicoNode(ctx context.Context, n *node) error {
 	return l.kube.CoreV1().Pods(calicoNodeNamespace).Delete(ctx, n.calicoNodePod(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 }
 
-// KillCalicoNode ends BIRD, confd and the reporter of a node that stays Ready, as a container's end does: peers keep the routes for the
-// graceful restart time. The pod is not Ready from then on, or, evicted, it is gone. They stay down.
+// KillCalicoNode ends BIRD, confd and the reporter of a node that stays Ready: peers keep the routes for the
+// graceful restart time. The pod is not Ready from then on or, if evicted, deleted. The processes are not restarted.
 func (l *Lab) KillCalicoNode(ctx context.Context, name string, evicted bool) error {
 	n, err := l.node(name)
 	if err != nil {
@@ -209,8 +209,8 @@ func (l *Lab) KillCalicoNode(ctx context.Context, name string, evicted bool) err
 	return l.report(ctx, n, pod, n.spec.Address.String(), corev1.ConditionFalse)
 }
 
-// ReplaceCalicoNode ends calico-node on a node as KillCalicoNode does, and starts it anew with another kubeconfig, as an upgrade of Calico
-// does: BIRD comes back in graceful restart, once confd has rendered its configuration.
+// ReplaceCalicoNode restarts calico-node on a node with another kubeconfig, as an upgrade of Calico does: BIRD starts in graceful restart
+// recovery once confd has rendered its configuration.
 func (l *Lab) ReplaceCalicoNode(ctx context.Context, name, kubeconfig string) error {
 	if err := l.KillCalicoNode(ctx, name, true); err != nil {
 		return err
@@ -230,16 +230,16 @@ func (l *Lab) ReplaceCalicoNode(ctx context.Context, name, kubeconfig string) er
 }
 
 var (
-	// Stock BIRD does not know Calico's attribute for encapsulation; unencapsulated pools set it to nothing.
+	// Stock BIRD does not support Calico's attribute for encapsulation, which is empty for unencapsulated pools.
 	tunnelAttribute = regexp.MustCompile(`krt_tunnel = "[^"]*";`)
 	destination     = regexp.MustCompile(`(?m)^dest = ".*/([^/"]+)"$`)
 	checkCommand    = regexp.MustCompile(`(?m)^check_cmd = .*\n`)
 	reloadCommand   = regexp.MustCompile(`(?m)^reload_cmd = .*$`)
 )
 
-// writeConfdTemplates copies Calico's templates, made fit for stock BIRD, and its list of templates, for all nodes: each writes to its own
-// folder and reloads its own BIRD, which it sees below calicoRunDir. Without IPv6 BIRD 6 is left out, and an empty configuration satisfies
-// the reporter.
+// writeConfdTemplates copies Calico's templates and their configuration, changed for stock BIRD, for all nodes: each node's confd writes
+// to configDir and reloads the BIRD in calicoRunDir. Without DualStack BIRD 6 gets no templates, but an empty configuration, because the
+// reporter needs it to run.
 func writeConfdTemplates(ctx context.Context, dir string, files []string) error {
 	calico, err := controlplane.CalicoSources(ctx)
 	if err != nil {

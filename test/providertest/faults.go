@@ -101,7 +101,7 @@ func (s *suite) concurrently() {
 		for i := range 6 {
 			wait.Go(func() {
 				p := instances[i%2]
-				// The loser of a race gets an error, and comes again.
+				// The call that loses a race returns an error, and is repeated.
 				_, _ = p.Ensure(ctx, s.spec(1))
 				_, _ = p.Observe(ctx, cloud.PoolSpec{})
 			})

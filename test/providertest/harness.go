@@ -1,5 +1,5 @@
-// Package providertest is the suite that every cloud.Provider has to pass. It
-// asserts what has become of the cloud, not which calls were made.
+// Package providertest is the test suite for every cloud.Provider. It
+// asserts the state of the cloud, not which calls were made.
 package providertest
 
 import (
@@ -13,50 +13,50 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 )
 
-// PoolName is the name the harness's providers are to use.
+// PoolName is the pool's name that the tested providers must use.
 const PoolName = "route-reflectors"
 
-// Fault is a way for the cloud to be out of order.
+// Fault is a failure of the cloud.
 type Fault string
 
 // The faults.
 const (
 	// ServerError: every request fails inside the service.
 	ServerError Fault = "ServerError"
-	// Limited: too many requests, come back after LimitedFor.
+	// Limited: too many requests, retry after LimitedFor.
 	Limited Fault = "Limited"
 	// Denied: the credentials lack a permission.
 	Denied Fault = "Denied"
 	// Hanging: no answer at all.
 	Hanging Fault = "Hanging"
-	// LostAnswer: the next change happens, but is not answered. It ends by itself.
+	// LostAnswer: the next change takes effect, but there is no response. It ends after that.
 	LostAnswer Fault = "LostAnswer"
 )
 
-// LimitedFor is how long a Limited cloud wants to be left alone.
+// LimitedFor is the RetryAfter of a Limited cloud.
 const LimitedFor = 7 * time.Second
 
-// World is the cloud behind a provider. Workers take no time but what Advance
-// gives. It is empty of our pool and has three zones, and where its provider takes
-// nodes that are there already, three or more in each zone that could join.
+// World is the cloud of a provider. Its time passes by Advance only.
+// At first it has no pool of rrpool's, and three zones; if the provider uses
+// existing nodes, three or more in each zone that can join the pool.
 type World interface {
-	// Advance lets time pass, for the cloud and for the providers.
+	// Advance moves the clocks of the cloud and of the providers forward.
 	Advance(d time.Duration)
-	// Workers of our pool that are not gone, in any order.
+	// Workers returns the workers of rrpool's pool that are not deleted, in any order.
 	Workers() []cloud.Worker
-	// Pools counts the pools that bear our name.
+	// Pools counts the pools with the name PoolName.
 	Pools() int
-	// Mutations counts the changing requests so far, Requests all.
+	// Mutations counts the changing requests so far, Requests all requests.
 	Mutations() int
 	Requests() int
-	// Break makes a worker fail. A cloud that has words for it says message.
+	// Break makes a worker fail, with a message if the cloud reports one.
 	Break(workerID, message string)
 }
 
-// Faulty is a World that can be out of order.
+// Faulty is a World that can fail.
 type Faulty interface {
 	World
-	// Inject puts the cloud out of order until Heal.
+	// Inject makes the cloud fail until Heal.
 	Inject(f Fault)
 	Heal()
 }
@@ -64,26 +64,26 @@ type Faulty interface {
 // Machines is a World whose provider orders machines.
 type Machines interface {
 	World
-	// Untainted counts the workers of our pool that were ever ordered without taint.
+	// Untainted counts all workers of the pool that were ordered without a taint.
 	Untainted() int
-	// FailWorkers lets the next n workers fail with message.
+	// FailWorkers makes the next n ordered workers fail with a message.
 	FailWorkers(n int, message string)
-	// SetAutoscaled puts our pool under an autoscaler's control.
+	// SetAutoscaled sets whether an autoscaler controls the pool.
 	SetAutoscaled(on bool)
-	// AddForeignPool makes a pool of our name that rrpool did not make.
+	// AddForeignPool creates a pool named PoolName without rrpool's label.
 	AddForeignPool()
-	// StripTaints takes the taints from our pool.
+	// StripTaints removes the taints of the pool.
 	StripTaints()
 }
 
-// zones that the World has.
+// zoneCount is the number of zones of a World.
 const zoneCount = 3
 
-// while is longer than any state of a worker lasts, and settles whatever a provider waits to settle.
+// while is longer than every state of a worker, and than every wait of a provider.
 const while = 5 * time.Minute
 
-// Run runs the suite. fresh gives a new World for each test, and makes a new provider
-// instance for it, as a restart would. There are further tests for Machines and Faulty.
+// Run runs the suite. fresh returns a new World for each test, and a function that returns a new provider
+// instance for it, as after a restart. There are further tests for Machines and Faulty.
 func Run(t *testing.T, fresh func(t *testing.T) (World, func() cloud.Provider)) {
 	t.Helper()
 	tests := slices.Clone(allProviders)
@@ -108,16 +108,16 @@ func Run(t *testing.T, fresh func(t *testing.T) (World, func() cloud.Provider)) 
 type suite struct {
 	*testing.T
 	World
-	// machines is the World as one of machines, nil when it is not.
+	// machines is the World if it is a Machines, else nil.
 	machines Machines
-	// faulty is the World as one of faults, nil when it is not.
+	// faulty is the World if it is a Faulty, else nil.
 	faulty Faulty
-	// restart makes a new instance.
+	// restart returns a new instance of the provider.
 	restart func() cloud.Provider
 	p       cloud.Provider
 }
 
-// suiteTest names a test.
+// suiteTest is a test and its name.
 type suiteTest struct {
 	name string
 	test func(*suite)
@@ -136,14 +136,14 @@ var allProviders = []suiteTest{
 	{"many callers at once make one pool", (*suite).concurrently},
 }
 
-// outOfOrder are the further tests of Worlds that can be.
+// outOfOrder are the further tests of a Faulty World.
 var outOfOrder = []suiteTest{
 	{"a change whose answer is lost is not made twice", (*suite).losesAnswers},
 	{"errors say when to come back, and nothing is changed", (*suite).reportsErrors},
 	{"a hanging cloud is left when the context ends", (*suite).hangs},
 }
 
-// ordering are the further tests of providers that order machines.
+// ordering are the further tests of a Machines World.
 var ordering = []suiteTest{
 	{"a pool is created, marked and only then given zones", (*suite).creates},
 	{"a used-up quota is reported and is not asked for again and again", (*suite).overQuota},
@@ -153,11 +153,11 @@ var ordering = []suiteTest{
 	{"a pool whose nodes lack the taint is not grown", (*suite).untaintedNodes},
 }
 
-// soon is how long a call may outlive its context: more than any stall of the machine,
-// and far less than a provider's own patience with its cloud.
+// soon is how long a call may go on after its context has ended: more than delays of a loaded machine,
+// and far less than a provider's own time-outs.
 const soon = 20 * time.Second
 
-// spec is what is asked for: of a pool that is ordered, labels and taints too.
+// spec returns the wanted pool of a size.
 func (s *suite) spec(size int) cloud.PoolSpec {
 	if s.machines == nil {
 		return cloud.PoolSpec{SizePerZone: size}
@@ -168,7 +168,7 @@ func (s *suite) spec(size int) cloud.PoolSpec {
 	}
 }
 
-// step makes one call and holds it to what every call has to keep.
+// step calls Ensure once and checks what holds for every call.
 func (s *suite) step(want cloud.PoolSpec) cloud.Progress {
 	return s.checked(func() (cloud.Progress, error) { return s.p.Ensure(context.Background(), want) })
 }
@@ -186,7 +186,7 @@ func (s *suite) checked(call func() (cloud.Progress, error)) cloud.Progress {
 	return got
 }
 
-// wellMade holds at every moment.
+// wellMade checks what must hold at every time.
 func (s *suite) wellMade() {
 	if s.machines != nil {
 		require.Zero(s, s.machines.Untainted(), "no worker without taint, ever")
@@ -194,7 +194,7 @@ func (s *suite) wellMade() {
 	require.LessOrEqual(s, s.Pools(), 1, "one pool, ever")
 }
 
-// refused makes a call that has to fail so, and change nothing.
+// refused calls Ensure, which must fail with an error of that kind and change nothing.
 func (s *suite) refused(want cloud.PoolSpec, kind cloud.Kind) error {
 	before := s.Mutations()
 	_, err := s.p.Ensure(context.Background(), want)
@@ -203,7 +203,7 @@ func (s *suite) refused(want cloud.PoolSpec, kind cloud.Kind) error {
 	return err
 }
 
-// settle calls until all is done, with time passing whenever the provider waits.
+// settle calls Ensure until it is done, and moves the clock forward while the provider waits.
 func (s *suite) settle(want cloud.PoolSpec) {
 	s.settleBy(func() cloud.Progress { return s.step(want) })
 }
@@ -221,7 +221,7 @@ func (s *suite) settleBy(step func() cloud.Progress) {
 	require.Fail(s, "never done", "%+v", last)
 }
 
-// until calls until a call changes nothing.
+// until calls Ensure until a call changes nothing.
 func (s *suite) until(want cloud.PoolSpec) cloud.Progress {
 	for range 60 {
 		if got := s.step(want); got.Did == "" {
@@ -238,7 +238,7 @@ func (s *suite) observe() cloud.Pool {
 	return pool
 }
 
-// whole asserts a pool of size deployed workers in each of n zones.
+// whole asserts that the pool has size deployed workers in each of n zones.
 func (s *suite) whole(size, n int) {
 	pool := s.observe()
 	require.True(s, pool.Exists)
@@ -258,7 +258,7 @@ func (s *suite) whole(size, n int) {
 	require.Empty(s, pool.Problems)
 }
 
-// ids are those of the workers that are not gone.
+// ids returns the ids of the workers that are not deleted.
 func (s *suite) ids() []string { return ids(s.Workers()) }
 
 func ids(workers []cloud.Worker) []string {

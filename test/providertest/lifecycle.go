@@ -50,7 +50,7 @@ func (s *suite) crashes() {
 	}
 	want, stay := s.spec(1), []string(nil)
 	for _, workers := range byZone(s.Workers()) {
-		want.Retire = append(want.Retire, slices.Max(workers)) // the newest: no cloud would choose it
+		want.Retire = append(want.Retire, slices.Max(workers)) // the newest, which a cloud's scale-down would not remove
 		stay = append(stay, slices.Min(workers))
 	}
 	settle(want)
@@ -264,7 +264,7 @@ func (s *suite) overQuota() {
 	require.Contains(s, strings.Join(problems, "\n"), "insufficient infrastructure quota")
 
 	before := s.Mutations()
-	for range 60 { // an impatient caller, within nine minutes
+	for range 60 { // repeated within nine minutes
 		want := s.spec(1)
 		want.Replace = s.failed()
 		_, err := s.p.Ensure(context.Background(), want)

@@ -26,7 +26,7 @@ func (s *Site) zone(i int) string {
 	return fmt.Sprintf("us-south-%d", i+1)
 }
 
-// cluster is what the cloud knows from the start: the zones and the default pool.
+// cluster returns the cluster to seed: its zones and the default pool.
 func (s *Site) cluster() iksserver.Cluster {
 	c := iksserver.Cluster{ID: ClusterID, Name: "demo", Provider: s.options.Generation, VPCID: "r006-demo", ResourceGroup: "5f1e0c2a"}
 	pool := iksserver.Pool{Name: "default", Flavor: "bx2.4x16", SizePerZone: s.options.Workers / s.options.Zones}
@@ -46,7 +46,7 @@ func (s *Site) cluster() iksserver.Cluster {
 	return c
 }
 
-// hosts are those of the default pool: the cloud has them already.
+// hosts returns the nodes of the default pool's seeded workers.
 func (s *Site) hosts() []lab.NodeSpec {
 	var specs []lab.NodeSpec
 	for _, w := range s.Cloud.Workers(ClusterID, "default") {
@@ -57,7 +57,7 @@ func (s *Site) hosts() []lab.NodeSpec {
 	return specs
 }
 
-// host describes a worker as the node it becomes: name, labels, taints and providerID as IKS gives them.
+// host returns the node of a worker, with name, labels, taints and providerID as on IKS.
 func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
 	spec := lab.NodeSpec{
 		Name: w.IP, Zone: w.Zone, Address: netip.MustParseAddr(w.IP),
@@ -80,11 +80,11 @@ func (s *Site) host(w iksserver.Worker) lab.NodeSpec {
 	return spec
 }
 
-// join makes a deployed worker a host of the cluster. Where the apiserver is away, it tries again, as a kubelet does.
+// join adds the node of a deployed worker to the cluster. While the apiserver is down it retries, as a kubelet does.
 func (s *Site) join(ctx context.Context, w iksserver.Worker) {
 	for err := s.Lab.AddNodes(ctx, s.host(w)); err != nil; err = s.Lab.AddNodes(ctx, s.host(w)) {
 		s.progress("worker %s could not join: %v", w.ID, err)
-		_ = s.Lab.Kube().CoreV1().Nodes().Delete(ctx, w.IP, metav1.DeleteOptions{}) // half of it may be there
+		_ = s.Lab.Kube().CoreV1().Nodes().Delete(ctx, w.IP, metav1.DeleteOptions{}) // an earlier try may have created it
 		select {
 		case <-ctx.Done():
 			return
@@ -102,8 +102,8 @@ func (s *Site) leave(ctx context.Context, w iksserver.Worker) {
 	s.progress("worker %s is deleted, node %s is gone", w.ID, w.IP)
 }
 
-// install does what the user does before the manager starts: the manifests of config/rbac as they are, and, on a cloud, the credentials.
-// What IKS puts into a cluster is there in any case.
+// install applies what a user applies before the manager starts: the manifests of config/rbac and, with a cloud, the credentials.
+// The ConfigMap that IKS creates is created even with Options.Bare.
 func (s *Site) install(ctx context.Context) error {
 	var objects []client.Object
 	if s.Cloud != nil {

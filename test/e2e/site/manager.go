@@ -34,11 +34,11 @@ const (
 	Probes = "127.0.0.1:8081"
 )
 
-// User is the manager's, as the audit log has it.
+// User returns the manager's user name in the audit log.
 func User() string { return controlplane.ServiceAccountUser(Namespace, ServiceAccount) }
 
-// ManagerEnded reports whether the manager that was started last has ended by itself, as one that loses its lease does. It is then to be
-// started again, as a kubelet does.
+// ManagerEnded reports whether the manager that was started last has ended by itself, as one that loses its lease does. The caller
+// then starts it again, as a kubelet does.
 func (s *Site) ManagerEnded() bool {
 	if s.manager == nil || s.manager.Running() {
 		return false
@@ -47,11 +47,11 @@ func (s *Site) ManagerEnded() bool {
 	return true
 }
 
-// file is one of the site's own.
+// file returns the path of a file in the site's folder.
 func (s *Site) file(name string) string { return filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), name) }
 
-// StartManager starts the manager with the rights of its service account and nothing else; flags are added to its own. Its log goes on
-// where an earlier one's ended. One that is killed leaves its lease behind: --leader-elect=false lets the next one go on at once.
+// StartManager starts the manager with only the rights of its service account, and with further flags. Its log is appended to that
+// of earlier managers. A killed manager's lease stays: with --leader-elect=false the next one need not wait for it.
 func (s *Site) StartManager(flags ...string) (err error) {
 	config := s.Apiserver
 	if config == nil {
@@ -69,7 +69,7 @@ func (s *Site) StartManager(flags ...string) (err error) {
 	return err
 }
 
-// Environment leads programs to the cloud, if there is one.
+// Environment returns the variables with the cloud's endpoints, if there is a cloud.
 func (s *Site) Environment() []string {
 	if s.Cloud == nil {
 		return s.Lab.Datastore()
@@ -83,7 +83,7 @@ func (s *Site) KillManager() {
 	s.manager = nil
 }
 
-// ManagerLog is everything that managers have said so far.
+// ManagerLog returns the log of all managers so far.
 func (s *Site) ManagerLog() (string, error) {
 	logs, err := filepath.Glob(s.file("*manager*.log"))
 	var all strings.Builder
@@ -95,8 +95,8 @@ func (s *Site) ManagerLog() (string, error) {
 	return all.String(), err
 }
 
-// Command is the command line as an administrator of the cluster calls it. It is
-// interrupted, as by Ctrl-C, when ctx ends. It needs the program rrpool.
+// Command returns a command of rrpool with an administrator's kubeconfig. It is
+// interrupted, as by Ctrl-C, when ctx ends. programs.Build must have built rrpool.
 func (s *Site) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, programs.Path("rrpool"), args...) //nolint:gosec // G204: ours
 	cmd.Env = append(s.Environment(), "PATH=/nonexistent", "HOME=/nonexistent", "KUBECONFIG="+s.Lab.Kubeconfig())
@@ -105,13 +105,13 @@ func (s *Site) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// The two parts of a reflector's role, with the API's default label.
+// The label and annotation of a reflector, with the API's default label.
 const (
 	roleLabel           = "rrpool.io/route-reflector"
 	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
 )
 
-// CreatePool creates the RouteReflectorPool, of existing nodes where there is no cloud; edit may change it first.
+// CreatePool creates the RouteReflectorPool, with ExistingNodes if there is no cloud. edit may change it before.
 func (s *Site) CreatePool(ctx context.Context, edit func(*v1alpha1.RouteReflectorPool)) error {
 	o := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	if s.Cloud == nil {
@@ -123,7 +123,7 @@ func (s *Site) CreatePool(ctx context.Context, edit func(*v1alpha1.RouteReflecto
 	return s.Client.Create(ctx, o)
 }
 
-// Pool reads the RouteReflectorPool.
+// Pool returns the RouteReflectorPool.
 func (s *Site) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	o := &v1alpha1.RouteReflectorPool{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, o); err != nil {
@@ -132,7 +132,7 @@ func (s *Site) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	return o, nil
 }
 
-// Reflectors are the nodes of the dedicated pool's workers. Where there is no cloud see CurrentReflectors.
+// Reflectors returns the nodes of the dedicated pool's workers. Without a cloud see CurrentReflectors.
 func (s *Site) Reflectors() []string {
 	var names []string
 	for _, w := range s.Cloud.Workers(ClusterID, PoolName) {
@@ -141,7 +141,7 @@ func (s *Site) Reflectors() []string {
 	return names
 }
 
-// CurrentReflectors are the nodes that have both parts of the role now, label and cluster ID, sorted by name.
+// CurrentReflectors returns the nodes that have both role label and cluster ID, sorted by name.
 func (s *Site) CurrentReflectors(ctx context.Context) ([]string, error) {
 	if s.options.Lab.Etcd {
 		return s.currentInEtcd(ctx)
@@ -174,7 +174,7 @@ func (s *Site) currentInEtcd(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// Edit changes the RouteReflectorPool's spec as a user's patch does.
+// Edit patches the RouteReflectorPool's spec.
 func (s *Site) Edit(ctx context.Context, edit func(*v1alpha1.RouteReflectorPoolSpec)) error {
 	o, err := s.Pool(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Site) SetMode(ctx context.Context, mode v1alpha1.Mode) error {
 	return s.Edit(ctx, func(spec *v1alpha1.RouteReflectorPoolSpec) { spec.Mode = mode })
 }
 
-// WaitFor waits until the RouteReflectorPool is as asked. On time-out it says what was the case last.
+// WaitFor waits until is accepts the RouteReflectorPool. The error of a time-out describes its last state.
 func (s *Site) WaitFor(ctx context.Context, what string, is func(*v1alpha1.RouteReflectorPool) bool) error {
 	var last *v1alpha1.RouteReflectorPool
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
@@ -219,7 +219,7 @@ func (s *Site) WaitReady(ctx context.Context) error {
 	})
 }
 
-// Describe puts a RouteReflectorPool's state into a line.
+// Describe returns a RouteReflectorPool's state in one line.
 func Describe(o *v1alpha1.RouteReflectorPool) string {
 	if o == nil {
 		return "no RouteReflectorPool"
@@ -231,7 +231,7 @@ func Describe(o *v1alpha1.RouteReflectorPool) string {
 	return out
 }
 
-// Events are those about the RouteReflectorPool after since, in order.
+// Events returns the events about the RouteReflectorPool after since, in order.
 func (s *Site) Events(ctx context.Context, since time.Time) ([]eventsv1.Event, error) {
 	list, err := s.Lab.Kube().EventsV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "regarding.kind=RouteReflectorPool"})
 	if err != nil {

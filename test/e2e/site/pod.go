@@ -31,7 +31,7 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// tokenFolder is where a container finds the token of its service account.
+// tokenFolder is where a container has the token of its service account.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // G101: a folder
 
 type pod struct {
@@ -39,7 +39,7 @@ type pod struct {
 	template   string
 	probe      string // URL
 	process    *controlplane.Process
-	delete     func() // takes it out of the API
+	delete     func() // deletes it from the API
 }
 
 // start runs the container of a Deployment's pod on a node.
@@ -77,7 +77,7 @@ func (r *Runtime) start(ctx context.Context, d *appsv1.Deployment, node string) 
 	return p, nil
 }
 
-// known refuses what is not imitated: it would be run, but not as the Deployment says.
+// known returns an error for a pod spec with fields that the Runtime does not implement.
 func known(spec *corev1.PodSpec) error {
 	if len(spec.Containers) != 1 || len(spec.InitContainers) > 0 || len(spec.Volumes) > 0 {
 		return errors.New("imitated is one container without volumes")
@@ -92,7 +92,7 @@ func known(spec *corev1.PodSpec) error {
 	return nil
 }
 
-// environmentOf is what the container has, and what the Runtime's comment says it gets besides.
+// environmentOf returns the container's environment, with the additions that Runtime documents.
 func (s *Site) environmentOf(d *appsv1.Deployment, container *corev1.Container) ([]string, error) {
 	apiserver, err := url.Parse(s.Lab.AdminConfig().Host)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Site) environmentOf(d *appsv1.Deployment, container *corev1.Container) 
 	return env, nil
 }
 
-// mountToken gives a pod what it says of itself to the apiserver: a token that the apiserver has made for its service account.
+// mountToken requests a token of the pod's service account from the apiserver and writes it to the pod's token folder.
 func (s *Site) mountToken(ctx context.Context, namespace, account string, p *pod) error {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
 	token, err := s.Lab.Kube().CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
@@ -139,7 +139,7 @@ func (s *Site) mountToken(ctx context.Context, namespace, account string, p *pod
 	})
 }
 
-// probeURL is where a container says whether it is ready: at a port that has a name.
+// probeURL returns the URL of a container's readiness probe, which must name a port.
 func (s *Site) probeURL(container *corev1.Container, node string) string {
 	get := container.ReadinessProbe.HTTPGet
 	port := slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == get.Port.StrVal })
@@ -173,8 +173,8 @@ func (p *pod) kill() {
 // kubeletPort is where the apiserver asks a kubelet for logs.
 const kubeletPort = "10250"
 
-// register makes a Pod of a process that runs, as its ReplicaSet and its kubelet do, where Options.Pods wants that. The namespace's Pod
-// Security profile has to let it in. It is called ready from the start: the Deployment's status says how many are.
+// register creates the Pod of a running process, if Options.Pods is set. The namespace's Pod
+// Security profile must admit it. The Pod is Ready from the start; the Deployment's status shows how many processes are.
 func (s *Site) register(ctx context.Context, d *appsv1.Deployment, p *pod) error {
 	if !s.options.Pods {
 		return nil
@@ -195,7 +195,7 @@ func (s *Site) register(ctx context.Context, d *appsv1.Deployment, p *pod) error
 	p.delete = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		_ = pods.Delete(ctx, p.name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}) // with its namespace it may have gone before
+		_ = pods.Delete(ctx, p.name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}) // it may be deleted already, with its namespace
 	}
 	address := s.Lab.Address(p.node).String()
 	created.Status = corev1.PodStatus{
@@ -214,7 +214,7 @@ func (s *Site) register(ctx context.Context, d *appsv1.Deployment, p *pod) error
 	return nil
 }
 
-// serveLogs answers the apiserver on a node, as its kubelet does. The second time it does nothing.
+// serveLogs serves the kubelet's API for logs on a node. The second call for a node does nothing.
 func (s *Site) serveLogs(node string) error {
 	if s.kubelets[node] != nil {
 		return nil
@@ -231,7 +231,7 @@ func (s *Site) serveLogs(node string) error {
 	return nil
 }
 
-// answerLog gives the last lines of a pod's log, with a time before each if one is asked for: that of the answer, not of the line.
+// answerLog returns the last lines of a pod's log. If timestamps are requested, each line begins with the time of the response.
 func (s *Site) answerLog(w http.ResponseWriter, r *http.Request) {
 	content, err := os.ReadFile(s.file("pod-" + filepath.Base(r.PathValue("pod")) + ".log"))
 	if err != nil {

@@ -25,31 +25,31 @@ import (
 )
 
 const (
-	// runtimePeriod is how often the Runtime looks.
+	// runtimePeriod is how often the Runtime reconciles.
 	runtimePeriod = 200 * time.Millisecond
 	// maxUnavailable is the Deployment's.
 	maxUnavailable = 1
-	// crashDelay is how long it waits before it starts a manager again that has ended by itself.
+	// crashDelay is how long it waits before it restarts a manager that has ended by itself.
 	crashDelay = time.Second
 )
 
 // Runtime stands in for the controllers, the scheduler and the kubelets, which a lab cluster lacks, for one Deployment: the
 // manager's, as it was applied. It runs each replica as a process on a node of its own, in that node's network, with exactly the
 // Deployment's arguments and environment, and a token of its service account where a pod has it. It reports the Deployment's
-// status, and takes namespaces away that are deleted.
+// status, and finalizes namespaces that are deleted.
 //
-// A changed template replaces the pods one after the other, as far as maxUnavailable lets it; maxSurge is not used. With Options.Pods
-// they are Pods of the API as well, which can be listed, and whose logs can be read.
+// A changed template replaces the pods within maxUnavailable; maxSurge is not used. With Options.Pods
+// the API has Pods for them, which can be listed, and whose logs can be read.
 //
-// It does not imitate: images (the manager is the one that programs.Build has built), the user, the read-only root, limits, affinity and
-// spreading, probes other than the readiness probe, and NetworkPolicies. Of the environment it adds the apiserver's address, as a
-// kubelet does, and the cloud's, which is not IBM's here. A template that has what it does not know is not run, and Err says why.
+// It does not implement: images (the manager is that of programs.Build), the user, the read-only root, limits, affinity and
+// spreading, probes other than the readiness probe, and NetworkPolicies. To the environment it adds the apiserver's address, as a
+// kubelet does, and the address of the simulated cloud. A template with unknown fields is not run, and Err says why.
 type Runtime struct {
 	site   *Site
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	// These belong to the loop.
+	// These are used by the Runtime's goroutine only.
 	pods     []*pod
 	template string
 	started  int
@@ -58,7 +58,7 @@ type Runtime struct {
 	last error
 }
 
-// StartRuntime runs the Deployment of the manager whenever there is one, until Stop or the end of the site.
+// StartRuntime runs the manager's Deployment while it exists, until Stop or the end of the site.
 func (s *Site) StartRuntime() *Runtime {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Runtime{site: s, cancel: cancel, done: make(chan struct{})}
@@ -67,7 +67,7 @@ func (s *Site) StartRuntime() *Runtime {
 	return r
 }
 
-// Stop kills the managers, and none is started any more: as if no node could run them. Stopping twice is fine.
+// Stop kills the managers, and starts none any more. It may be called again.
 func (r *Runtime) Stop() {
 	if r == nil {
 		return
@@ -76,7 +76,7 @@ func (r *Runtime) Stop() {
 	<-r.done
 }
 
-// Err is why the Deployment could not be run when it was tried last, nil if it could.
+// Err returns the error of the last reconciliation, nil if there was none.
 func (r *Runtime) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *Runtime) run(ctx context.Context) {
 	}
 }
 
-// sync makes what runs what the Deployment says, and says so in its status.
+// sync starts and stops processes as the Deployment says, and writes its status.
 func (r *Runtime) sync(ctx context.Context) error {
 	d, err := r.site.Lab.Kube().AppsV1().Deployments(Namespace).Get(ctx, ServiceAccount, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && d.DeletionTimestamp != nil {
@@ -117,7 +117,7 @@ func (r *Runtime) sync(ctx context.Context) error {
 	return errors.Join(r.grow(ctx, d), r.report(ctx, d))
 }
 
-// replace stops one that an older template has made, if those that are away already are fewer than may be. One that is not ready is away.
+// replace stops a pod of an older template: one that is not ready or, if fewer than maxUnavailable are missing or not ready, any.
 func (r *Runtime) replace(d *appsv1.Deployment) {
 	wanted, away, old, serves := int(ptr.Deref(d.Spec.Replicas, 1)), 0, -1, false
 	for i, p := range r.pods {
@@ -136,7 +136,7 @@ func (r *Runtime) replace(d *appsv1.Deployment) {
 	r.pods = slices.Delete(r.pods, old, old+1)
 }
 
-// dropEnded takes pods away that have ended by themselves a while ago.
+// dropEnded removes pods whose process ended more than crashDelay ago.
 func (r *Runtime) dropEnded() {
 	r.pods = slices.DeleteFunc(r.pods, func(p *pod) bool {
 		over := !p.process.Running() && time.Since(p.process.Ended) > crashDelay
@@ -170,7 +170,7 @@ func (r *Runtime) grow(ctx context.Context, d *appsv1.Deployment) error {
 	return nil
 }
 
-// schedule chooses the first node that the pod tolerates, and that has none of ours.
+// schedule returns the first node whose taints the pod tolerates and that has no pod of the Deployment.
 func (r *Runtime) schedule(ctx context.Context, spec *corev1.PodSpec) (string, error) {
 	nodes, err := r.site.Lab.Kube().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -195,7 +195,7 @@ func tolerates(spec *corev1.PodSpec, taints []corev1.Taint) bool {
 	})
 }
 
-// report writes the Deployment's status when it is another.
+// report writes the Deployment's status if it has changed.
 func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment) error {
 	var ready, updated int32
 	for _, p := range r.pods {
@@ -219,8 +219,8 @@ func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment) error {
 	return err
 }
 
-// finalizeNamespaces does for namespaces that are deleted what the namespace controller does: it deletes everything in them, and
-// lets them go.
+// finalizeNamespaces does what the namespace controller does: it deletes everything in deleted namespaces, and removes
+// their finalizers.
 func (s *Site) finalizeNamespaces(ctx context.Context) error {
 	list, err := s.Lab.Kube().CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *Site) finalizeNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// empty deletes all objects of a namespace, of whatever kind.
+// empty deletes all objects in a namespace, of every kind.
 func (s *Site) empty(ctx context.Context, namespace string) error {
 	lists, err := s.Lab.Kube().Discovery().ServerPreferredResources()
 	if err != nil {

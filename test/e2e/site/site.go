@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package site is a whole installation in one process tree: a lab cluster whose nodes look like IKS workers, an IBM Cloud whose workers
-// join that cluster as real hosts once they are deployed, and the manager as a process of its own with exactly the rights of config/rbac.
-// Given nodes of its own, it is a cluster that no cloud provides: no IBM Cloud, no credentials.
+// Package site runs a whole installation in one process tree: a lab cluster whose nodes look like IKS workers, the server of package
+// iksserver, whose workers become hosts of that cluster once they are deployed, and the manager as a process with exactly the rights of
+// config/rbac. With Options.Nodes there is no cloud and no credential.
 //
 // The process must be inside the lab's namespaces: see lab.Main and lab.Isolate.
 package site
@@ -35,11 +35,11 @@ import (
 	"github.com/rrpool/rrpool/test/lab"
 )
 
-// The cluster as IBM Cloud knows it.
+// The name and id of the cluster at the cloud.
 const (
 	ClusterID = "cs9demo0rrpool00000"
 	PoolName  = "route-reflectors"
-	// APIKey is the only one that the cloud accepts. It must never show up in anything that the manager says.
+	// APIKey is the only one that the cloud accepts. It must not be in any log, event or status of the manager.
 	APIKey = "rrpool-e2e-api-key-4d8f0c" //nolint:gosec // G101: made for the test
 	// Namespace of the manager.
 	Namespace = "rrpool-system"
@@ -48,8 +48,8 @@ const (
 
 // Options say what to build. The zero value is six workers in three zones on VPC, without a mesh password.
 type Options struct {
-	// Nodes of a cluster that no cloud provides. With them there is no cloud server, no provider ID and no credential, and the next four
-	// options mean nothing.
+	// Nodes of a cluster without a cloud. With them there is no cloud server, no provider ID and no credential, and the next four
+	// options have no effect.
 	Nodes []lab.NodeSpec
 	// Workers that run pods. Default 6.
 	Workers int
@@ -61,11 +61,11 @@ type Options struct {
 	Profile iksserver.Profile
 	// MeshPassword, when set, is the BGP password of the mesh.
 	MeshPassword string
-	// Bare leaves everything to the user that a user installs: the CRD, the namespace, the rights, the credentials.
+	// Bare: what a user installs is not installed: the CRD, the namespace, the rights, the credentials.
 	Bare bool
-	// Lab has further options of the lab.
+	// Lab are further options of the lab.
 	Lab lab.Options
-	// Pods lets the managers that the Runtime starts be Pods of the API as well, with logs.
+	// Pods: the managers that the Runtime starts have Pods in the API, with logs.
 	Pods bool
 	// Progress receives a line for each thing that happens in the cloud.
 	Progress func(line string)
@@ -74,13 +74,13 @@ type Options struct {
 // Site is a running installation.
 type Site struct {
 	Lab *lab.Lab
-	// Cloud is nil where no cloud provides the nodes.
+	// Cloud is nil with Options.Nodes.
 	Cloud *iksserver.Server
-	// Client may do everything.
+	// Client has all rights.
 	Client client.Client
 	// Workers are the names of the nodes that ran pods at the start.
 	Workers []string
-	// Apiserver, when set, is how managers that are started from now on reach the apiserver.
+	// Apiserver, if set, is the configuration with which later managers connect to the apiserver.
 	Apiserver *rest.Config
 
 	options  Options
@@ -94,7 +94,7 @@ type Site struct {
 	workers  atomic.Int32 // that have an address
 }
 
-// address gives a worker that the cloud orders its private address, which is the node's name, as on IKS.
+// address returns the private address of a new worker, which is the node's name, as on IKS.
 func (s *Site) address(string, string) string {
 	n := s.workers.Add(1)
 	return fmt.Sprintf("172.20.%d.%d", 1+n/250, n%250+1)
@@ -170,7 +170,7 @@ func (s *Site) startCloud(background context.Context) error {
 	return nil
 }
 
-// cloudOn opens the cloud on a node's loopback, for managers that run there. The second time it does nothing.
+// cloudOn serves the cloud on a node's loopback, for managers that run there. The second call for a node does nothing.
 func (s *Site) cloudOn(node string) error {
 	if s.Cloud == nil || s.exposed[node] {
 		return nil
@@ -184,7 +184,7 @@ func (s *Site) cloudOn(node string) error {
 	return nil
 }
 
-// listenOn opens a port of a node to this process.
+// listenOn listens in a node's network namespace.
 func (s *Site) listenOn(node, address string) (listener net.Listener, err error) {
 	err = s.Lab.Enter(node, func() (err error) {
 		listener, err = net.Listen("tcp", address)
@@ -227,7 +227,7 @@ func (s *Site) progress(format string, args ...any) {
 // patience is how long a whole test may take on a slow machine.
 const patience = 40 * time.Minute
 
-// ForTest builds a site that ends with the test, and on failure keeps everything that explains it. The package needs a TestMain that calls
+// ForTest starts a site that is stopped at the end of the test, and dumped if the test has failed. The package needs a TestMain that calls
 // programs.Build and lab.Main.
 func ForTest(tb testing.TB, options Options) (context.Context, *Site) {
 	tb.Helper()
