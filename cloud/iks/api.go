@@ -31,6 +31,8 @@ type generation interface {
 	create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error
 	// addZone, for so many workers, picks a network where n is empty: one that the other pools have there, if it has room.
 	addZone(ctx context.Context, poolID, zone string, n cloud.Network, workers int, others []pool) error
+	// checkRoom refuses so many workers in a zone whose network has not an address for each; n as for addZone.
+	checkRoom(ctx context.Context, zone string, n cloud.Network, workers int, others []pool) error
 	// remove takes a worker out of its pool, which becomes smaller.
 	remove(ctx context.Context, doing, workerID string) error
 }

@@ -157,6 +157,9 @@ func (v vlan) router() string {
 	return strings.TrimLeft(v.Properties.PrimaryRouter, "abcdefghijklmnopqrstuvwxyz")
 }
 
+// checkRoom passes all: IBM adds subnets to VLANs as they are needed.
+func (classic) checkRoom(context.Context, string, cloud.Network, int, []pool) error { return nil }
+
 // remove uses the v1 call: IBM documents no other for classic workers.
 func (g classic) remove(ctx context.Context, doing, workerID string) error {
 	return g.session.do(ctx, g.op(doing), http.MethodDelete, to("/v1/clusters/%s/workers/%s", g.cfg.ClusterID, workerID), nil, nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/cloud/poolplan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
 // clusterKept is how long the cluster's own description counts: it decides on the API and on zones only.
@@ -456,9 +457,6 @@ func (p *Provider) confirmNone(ctx context.Context, v view) (string, error) {
 	return "", nil
 }
 
-// leftoverPatience is how long the workers of a pool that is no more are waited for: it may take a person.
-const leftoverPatience = 30 * time.Minute
-
 // leftovers names the workers that are still listed, and paid for, although their pool is no more.
 func (p *Provider) leftovers(ctx context.Context, v view) (string, error) {
 	list, err := v.workers(ctx, to(v.traits().workers, p.cfg.ClusterID))
@@ -476,7 +474,7 @@ func (p *Provider) leftovers(ctx context.Context, v view) (string, error) {
 	if len(left) == 0 || p.leftSince.IsZero() {
 		p.leftSince = now
 	}
-	if now.Sub(p.leftSince) >= leftoverPatience {
+	if now.Sub(p.leftSince) >= rollout.LeavingLimit {
 		return "", nil
 	}
 	return cloud.Capped(left, "; "), nil

@@ -42,51 +42,25 @@ func checkIDs(want cloud.PoolSpec) error {
 	return err
 }
 
-// checkOrder refuses an order, before anything is ordered, for what the cluster or the cloud does not have. Nothing is
-// asked at rest. What was not checked it says in unchecked. flavor is that of a pool to be made.
+// checkOrder refuses an order for what the cluster or the cloud does not have, before anything is ordered, and gives the flavor of a pool
+// to be made. Nothing is asked at rest. A listing that fails or is empty holds nothing up, as the order will tell: unchecked says so.
 func (p *Provider) checkOrder(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (flavor, unchecked string, err error) {
-	zones := want.Zones
-	if len(zones) == 0 {
-		zones = v.state.ClusterZones
+	if len(want.Zones) == 0 {
+		want.Zones = v.state.ClusterZones
 	}
 	if slices.Contains([]poolplan.Kind{poolplan.None, poolplan.Create, poolplan.AddZone}, step.Kind) {
-		err = p.checkOptions(want.Options, zones)
+		err = p.checkOptions(want.Options, want.Zones)
 	}
-	switch {
-	case err != nil:
-		return "", "", err
-	case step.Kind == poolplan.Create && len(want.Options.SecurityGroups) >= groupsOfAWorker:
-		return "", "", p.invalidOrder("securityGroups has %d, and a worker can have %d, the cluster's own among them: name %d at most",
-			len(want.Options.SecurityGroups), groupsOfAWorker, groupsOfAWorker-1)
-	case step.Kind == poolplan.Create:
-		flavors, free := p.flavors(v, want.Flavor)
-		if free && want.Options.DedicatedHostPoolID != "" {
-			return "", "", p.invalidOrder("dedicatedHostPoolID is %s, and no flavor is given: a dedicated host has those of its own class alone, so set "+
-				"spec.provider.iks.flavor to one of them (ibmcloud ks dedicated pool get)", want.Options.DedicatedHostPoolID)
-		}
-		return p.checkListed(ctx, v, flavors, free, zones, zones, want.Options.Networks, want.SizePerZone)
-	case step.Kind == poolplan.AddZone && v.pool.flavor != "":
-		return p.checkListed(ctx, v, []string{v.pool.flavor}, false, zones, []string{step.Zone}, nil, 0)
-	}
-	return "", "", nil
-}
-
-// checkListed looks for zones, the flavor in each of those that are new, and subnets before the pool is made, in the
-// cloud's listings. One that fails or is empty holds nothing up, as the order will tell.
-func (p *Provider) checkListed(
-	ctx context.Context, v view, flavors []string, free bool, zones, added []string, own map[string]cloud.Network, size int,
-) (flavor, unchecked string, err error) {
 	listing, cancel := context.WithTimeout(ctx, listingPatience)
 	defer cancel()
-	if flavor, err = flavors[0], p.checkZones(listing, v, zones); err == nil {
-		flavor, err = p.chooseFlavor(listing, v, flavors, free, added)
-	}
-	if g, ok := v.generation.(vpc); ok && v.pool.id == "" {
-		for i := 0; err == nil && i < len(added); i++ {
-			_, err = g.pickSubnet(listing, added[i], own[added[i]].SubnetID, size, v.others)
-		}
-		if err != nil && !cloud.Is(err, cloud.InvalidInput) {
-			err = unlisted{err}
+	switch {
+	case err != nil:
+	case step.Kind == poolplan.Create:
+		flavor, err = p.checkNewPool(listing, v, want)
+	case step.Kind == poolplan.AddZone && v.pool.flavor != "":
+		flavor = v.pool.flavor
+		if err = p.checkZones(listing, v, want.Zones); err == nil {
+			_, err = p.chooseFlavor(listing, v, []string{flavor}, false, []string{step.Zone})
 		}
 	}
 	var failed unlisted
@@ -99,8 +73,71 @@ func (p *Provider) checkListed(
 	return flavor, "", err
 }
 
+// checkNewPool looks for the zones of a pool to be made, its flavor in each, and room in their networks.
+func (p *Provider) checkNewPool(ctx context.Context, v view, want cloud.PoolSpec) (flavor string, err error) {
+	if n := len(want.Options.SecurityGroups); n >= groupsOfAWorker {
+		return "", p.invalidOrder("securityGroups has %d, and a worker can have %d, the cluster's own among them: name %d at most", n, groupsOfAWorker, groupsOfAWorker-1)
+	}
+	flavors, free := p.flavors(v, want.Flavor)
+	if free && want.Options.DedicatedHostPoolID != "" {
+		return "", p.invalidOrder("dedicatedHostPoolID is %s, and no flavor is given: a dedicated host has those of its own class alone, so set "+
+			"spec.provider.iks.flavor to one of them (ibmcloud ks dedicated pool get)", want.Options.DedicatedHostPoolID)
+	}
+	if flavor, err = flavors[0], p.checkZones(ctx, v, want.Zones); err == nil {
+		flavor, err = p.chooseFlavor(ctx, v, flavors, free, want.Zones)
+	}
+	for i := 0; err == nil && i < len(want.Zones); i++ {
+		zone := want.Zones[i]
+		if err = v.checkRoom(ctx, zone, want.Options.Networks[zone], want.SizePerZone, v.others); err != nil && !cloud.Is(err, cloud.InvalidInput) {
+			err = unlisted{err}
+		}
+	}
+	return flavor, err
+}
+
 // unlisted is the error of a listing that says nothing.
 type unlisted struct{ error }
+
+// checkGrowth refuses more workers where no zone that they would come to has room for them, and says which zones have none where
+// others have. A worker that is replaced frees the address that it has.
+func (p *Provider) checkGrowth(ctx context.Context, v view, step poolplan.Step) (says string, err error) {
+	if step.Kind != poolplan.Resize && step.Kind != poolplan.Replace {
+		return "", nil
+	}
+	room, full, need := false, []string{}, addressesNeeded(v, step)
+	for _, zone := range slices.Sorted(maps.Keys(need)) {
+		network := v.pool.zones[zone]
+		if network == (cloud.Network{}) || need[zone] <= 0 {
+			room = room || need[zone] > 0
+			continue
+		}
+		refusal := v.checkRoom(ctx, zone, network, need[zone], v.others)
+		if room = room || refusal == nil; refusal != nil {
+			full, err = append(full, zone), cmp.Or(err, refusal)
+		}
+	}
+	if err == nil || !room || ctx.Err() != nil {
+		return "", err
+	}
+	return fmt.Sprintf(" (in %s the subnet has too few free addresses)", strings.Join(full, ", ")), nil
+}
+
+// addressesNeeded counts those that step takes in each zone.
+func addressesNeeded(v view, step poolplan.Step) map[string]int {
+	need := map[string]int{}
+	for zone := range v.pool.zones {
+		need[zone] = step.Size
+	}
+	for _, w := range v.state.Workers {
+		switch {
+		case step.Kind == poolplan.Resize && w.State != cloud.WorkerDeleting:
+			need[w.Zone]--
+		case w.ID == step.Worker && w.NodeName == "":
+			need[w.Zone]++
+		}
+	}
+	return need
+}
 
 // checkOptions refuses what clusters of the other generation have, and networks of no use.
 func (p *Provider) checkOptions(o cloud.PoolOptions, zones []string) error {

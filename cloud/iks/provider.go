@@ -139,7 +139,7 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 
 // take makes the one change.
 func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (cloud.Progress, error) {
-	full, err := p.checkRoom(ctx, v, step)
+	full, err := p.checkGrowth(ctx, v, step)
 	if err == nil {
 		err = p.apply(ctx, v, step, want)
 	}

@@ -3,15 +3,12 @@ package iks
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/IBM-Cloud/bluemix-go/api/container/containerv2"
 
 	"github.com/rrpool/rrpool/cloud"
-	"github.com/rrpool/rrpool/cloud/poolplan"
 )
 
 // vpc is the v2 API.
@@ -126,6 +123,11 @@ func (g vpc) addZone(ctx context.Context, poolID, zone string, n cloud.Network, 
 	return g.post(ctx, "adding zone "+zone+" to", to("/v2/vpc/createWorkerPoolZone").with("zone", zone), body)
 }
 
+func (g vpc) checkRoom(ctx context.Context, zone string, n cloud.Network, workers int, others []pool) error {
+	_, err := g.pickSubnet(ctx, zone, n.SubnetID, workers, others)
+	return err
+}
+
 // subnet of a zone. Where the answer has no count of its free addresses, it may have some.
 type subnet struct {
 	ID, Zone string
@@ -140,48 +142,6 @@ func (s subnet) free() int {
 		return 0
 	}
 	return *s.Free
-}
-
-// checkRoom refuses workers where no subnet that they would come to has the free addresses, and says which have not where others
-// have. One that is replaced frees the address that it has.
-func (p *Provider) checkRoom(ctx context.Context, v view, step poolplan.Step) (says string, err error) {
-	g, ok := v.generation.(vpc)
-	if !ok || step.Kind != poolplan.Resize && step.Kind != poolplan.Replace {
-		return "", nil
-	}
-	room, full, need := false, []string{}, needed(v, step)
-	for _, zone := range slices.Sorted(maps.Keys(need)) {
-		id := v.pool.zones[zone].SubnetID
-		if id == "" || need[zone] <= 0 {
-			room = room || need[zone] > 0
-			continue
-		}
-		_, refusal := g.pickSubnet(ctx, zone, id, need[zone], v.others)
-		if room = room || refusal == nil; refusal != nil {
-			full, err = append(full, zone), cmp.Or(err, refusal)
-		}
-	}
-	if err == nil || !room || ctx.Err() != nil {
-		return "", err
-	}
-	return fmt.Sprintf(" (in %s the subnet has too few free addresses)", strings.Join(full, ", ")), nil
-}
-
-// needed is how many addresses step takes in each zone.
-func needed(v view, step poolplan.Step) map[string]int {
-	need := map[string]int{}
-	for zone := range v.pool.zones {
-		need[zone] = step.Size
-	}
-	for _, w := range v.state.Workers {
-		switch {
-		case step.Kind == poolplan.Resize && w.State != cloud.WorkerDeleting:
-			need[w.Zone]--
-		case w.ID == step.Worker && w.NodeName == "":
-			need[w.Zone]++
-		}
-	}
-	return need
 }
 
 // subnets of a zone, those with the most room first. Where none can be read, and something is listed, they are not known.

@@ -25,7 +25,6 @@ import (
 // no request.
 func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 	r.identify(ctx, s)
-	r.poolClient.meshOff, r.poolClient.once = !s.Cluster.BGP.MeshOn(), s.once
 	progress, err := r.poolClient.answered(s.now)
 	_, _ = r.poolDid(ctx, s, progress, err) // the error is remembered, and reported from there
 	if s.inPlace() {

@@ -25,29 +25,27 @@ const (
 	intervalRest    = 5 * time.Minute
 )
 
-// pace is the pause between two changes that follow each other. None comes after
-// the last: then the cloud is busy, and is left alone for intervalActive.
+// pace is the pause between two changes that follow each other. After the last one
+// the cloud is busy, and is left alone for intervalActive.
 const pace = 2 * time.Second
 
-// How long one call may take, and how long the data plane waits for it before it goes on without the answer: less while the
-// mesh is off, as reflectors may die, and the safety net cannot act meanwhile. A look is several requests, of which IBM may
-// take seconds for each; the creation of a classic pool was measured to take up to 93 s.
+// How long a call may take. A look is several requests, of which IBM may take seconds for each; the creation of a classic pool was
+// measured to take up to 93 s. Existing nodes are no cloud: their provider lists and patches Nodes.
 const (
 	lookTimeout     = time.Minute
-	lookPatience    = 20 * time.Second
-	offLookPatience = 10 * time.Second
 	changeTimeout   = 3 * time.Minute
-	patience        = 20 * time.Second
-	offPatience     = 5 * time.Second
-	// answerPoll is how often an answer that has not come is looked for.
-	answerPoll = 5 * time.Second
+	existingTimeout = 20 * time.Second
 )
+
+// patience is how long a reconciliation waits for an answer before it goes on without: reflectors may die meanwhile, and the
+// safety net cannot act. It is also how often an answer that has not come is looked for.
+const patience = 5 * time.Second
 
 // poolClient remembers what the provider said, and spares it questions. The zero value knows nothing.
 type poolClient struct {
 	config   ProviderConfig
 	provider cloud.Provider
-	// last is the last good observation, made at lastAt and compared with seenFor.
+	// last is the last good observation, answered at lastAt and compared with seenFor.
 	last    *cloud.Pool
 	lastAt  time.Time
 	seenFor cloud.PoolSpec
@@ -55,17 +53,9 @@ type poolClient struct {
 	outdated bool
 	// leaving is since when workers, and the pool by its ID, have been seen on their way out, or workers on their way in.
 	leaving map[string]time.Time
-	// meshOff: see offLookPatience. once: no later call would take the answer to a look.
-	meshOff, once bool
-	// looking is the look whose answer has not come yet, of a pool that is wanted like lookingFor, and began at lookedAt; nil for none.
-	// Nothing is changed meanwhile.
-	looking    *call[cloud.Pool]
-	lookingFor cloud.PoolSpec
-	lookedAt   time.Time
-	// underway is the change whose answer has not come yet, nil for none. Nothing else is asked meanwhile, by whatever
-	// connection: what was ordered may not be listed yet.
-	underway *call[cloud.Progress]
-	// record is what the provider has asked for lately.
+	// pending is the call whose answer has not come yet, nil for none. Nothing else is asked meanwhile.
+	pending *call
+	// record is what the provider has asked of the cloud lately.
 	record *record
 	// waiting is what the last Ensure or Delete waits for.
 	waiting string
@@ -76,17 +66,22 @@ type poolClient struct {
 }
 
 // call is a question to the provider, in the background.
-type call[T any] struct {
-	provider cloud.Provider
-	done     chan struct{}
-	answer   T
-	err      error
+type call struct {
+	// changes: it changes the pool, so its answer counts whatever the connection is by then: what was ordered may not be listed yet.
+	changes bool
+	done    chan struct{}
+	err     error
+	// take takes the answer in.
+	take func(now time.Time, err error) (cloud.Progress, error)
 }
 
-// start asks, and waits for the answer for so long at most.
-func start[T any](ctx context.Context, p cloud.Provider, limit, wait time.Duration, ask func(context.Context) (T, error)) *call[T] {
-	ctx, stop := context.WithTimeout(ctx, limit)
-	asked := &call[T]{provider: p, done: make(chan struct{})}
+// start asks in the background, for so long at most, and waits for the answer for so long as a reconciliation may.
+func (c *poolClient) start(ctx context.Context, limit, wait time.Duration, asked *call, ask func(context.Context) error) {
+	if c.config.Type == v1alpha1.ProviderExistingNodes {
+		limit, wait = existingTimeout, existingTimeout
+	}
+	ctx, stop := context.WithTimeout(cloud.WithRecord(ctx, c.record), limit)
+	c.pending, asked.done = asked, make(chan struct{})
 	go func() {
 		defer close(asked.done)
 		defer stop()
@@ -96,23 +91,27 @@ func start[T any](ctx context.Context, p cloud.Provider, limit, wait time.Durati
 				log.FromContext(ctx).Error(asked.err, "the provider panicked", "stack", string(debug.Stack()))
 			}
 		}()
-		asked.answer, asked.err = ask(ctx)
+		asked.err = ask(ctx)
 	}()
 	select {
 	case <-asked.done:
 	case <-time.After(wait):
 	}
-	return asked
 }
 
-// over reports whether the answer has come.
-func (c *call[T]) over() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
+// answered takes the answer to the pending call, if it has come: Progress is that of a change.
+func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
+	if c.pending == nil {
+		return cloud.Progress{}, nil
 	}
+	select {
+	case <-c.pending.done:
+	default:
+		return cloud.Progress{}, nil
+	}
+	asked := c.pending
+	c.pending = nil
+	return asked.take(now, asked.err)
 }
 
 // callHistory is the history of one kind of call.
@@ -163,63 +162,63 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	return nil
 }
 
-// forget drops all that is known, but the change under way and the record of those before.
-func (c *poolClient) forget() { *c = poolClient{underway: c.underway, record: c.record} }
+// forget drops all that is known, but a change that is pending and the record of those before.
+func (c *poolClient) forget() { *c = poolClient{pending: c.pendingChange(), record: c.record} }
 
 // disconnect drops the connection and keeps the membership that was seen.
 func (c *poolClient) disconnect() {
-	c.provider, c.looking, c.waiting = nil, nil, ""
+	c.provider, c.pending, c.waiting = nil, c.pendingChange(), ""
 	c.observing, c.ensuring = callHistory{}, callHistory{}
 	c.config.APIKey = ""
 }
 
+// pendingChange is the pending call if it is a change, else nil.
+func (c *poolClient) pendingChange() *call {
+	if c.pending != nil && c.pending.changes {
+		return c.pending
+	}
+	return nil
+}
+
 // awaits is what the cloud has to do.
 func (c *poolClient) awaits() string {
-	if c.underway != nil {
+	if c.pendingChange() != nil {
 		return "the cloud to answer, which takes minutes at times"
 	}
 	return c.waiting
 }
 
 // observe asks the provider when its last answer is older than every, or is about another flavor or other options, and
-// says whether it asked, or an answer has come. One that takes long is taken by a later call.
+// reports whether it did. An answer that takes longer is taken by a later reconciliation.
 func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Duration, want cloud.PoolSpec) bool {
 	if want.Flavor != c.seenFor.Flavor || !reflect.DeepEqual(want.Options, c.seenFor.Options) {
 		every = 0
 	}
-	began := c.looking == nil
-	if began {
-		if c.busy() || c.due(now, every) > 0 {
-			return false
+	if c.busy() || c.due(now, every) > 0 {
+		return false
+	}
+	wait := patience
+	if want.Once {
+		wait = lookTimeout
+	}
+	var pool cloud.Pool
+	provider := c.provider
+	c.start(ctx, lookTimeout, wait, &call{take: func(later time.Time, err error) (cloud.Progress, error) {
+		if err != nil {
+			c.observing.fail(later, err)
+			return cloud.Progress{}, nil
 		}
-		wait := lookPatience
-		switch {
-		case c.once:
-			wait = lookTimeout
-		case c.meshOff:
-			wait = offLookPatience
+		if pool.Unmarked != "" {
+			pool.Owned = true // what it has is there, and counts
 		}
-		c.lookingFor, c.lookedAt = want, now
-		provider := c.provider
-		c.looking = start(cloud.WithRecord(ctx, c.record), provider, lookTimeout, wait, func(ctx context.Context) (cloud.Pool, error) {
-			return provider.Observe(ctx, want)
-		})
-	}
-	if !c.looking.over() {
-		return began
-	}
-	pool, err := c.looking.answer, c.looking.err
-	c.looking = nil
-	if err != nil {
-		c.observing.fail(now, err)
-		return true
-	}
-	if pool.Unmarked != "" {
-		pool.Owned = true // what it has is there, and counts
-	}
-	c.noteLeaving(&pool, now)
-	c.last, c.lastAt, c.seenFor, c.outdated = &pool, c.lookedAt, c.lookingFor, false
-	c.observing = callHistory{}
+		c.noteLeaving(&pool, later)
+		c.last, c.lastAt, c.seenFor, c.outdated, c.observing = &pool, later, want, false, callHistory{}
+		return cloud.Progress{}, nil
+	}}, func(ctx context.Context) (err error) {
+		pool, err = provider.Observe(ctx, want)
+		return err
+	})
+	_, _ = c.answered(now) // that of a look
 	return true
 }
 
@@ -278,8 +277,8 @@ func (c *poolClient) lost(s *Scope) string {
 	return fmt.Sprintf("pool %s is rrpool's by status.pool, but %s", c.last.Name, c.last.Mark)
 }
 
-// busy: nothing can be asked.
-func (c *poolClient) busy() bool { return c.provider == nil || c.underway != nil || c.looking != nil }
+// busy reports whether nothing can be asked now.
+func (c *poolClient) busy() bool { return c.provider == nil || c.pending != nil }
 
 // ensure moves the pool one step, unless the provider is to be left alone. Another wish does not wait out the failure of
 // the former, but where the cloud has asked for that.
@@ -290,8 +289,9 @@ func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolS
 	if c.busy() || (!changed && now.Before(c.ensuring.notBefore)) {
 		return cloud.Progress{}, c.ensuring.err
 	}
+	provider := c.provider
 	c.wanted = wanted
-	return c.change(ctx, now, func(ctx context.Context) (cloud.Progress, error) { return c.provider.Ensure(ctx, want) })
+	return c.change(ctx, now, func(ctx context.Context) (cloud.Progress, error) { return provider.Ensure(ctx, want) })
 }
 
 // remove moves the pool one step towards not existing.
@@ -302,43 +302,30 @@ func (c *poolClient) remove(ctx context.Context, now time.Time) (cloud.Progress,
 	return c.change(ctx, now, c.provider.Delete)
 }
 
-// change asks for a change, and waits for the answer as long as the data plane may.
-func (c *poolClient) change(
-	ctx context.Context, now time.Time, ask func(context.Context) (cloud.Progress, error),
-) (cloud.Progress, error) {
-	limit, wait := changeTimeout, patience
-	switch {
-	case c.config.Type == v1alpha1.ProviderExistingNodes: // no cloud
-		limit, wait = patience, changeTimeout
-	case c.meshOff:
-		wait = offPatience
-	}
-	c.underway = start(cloud.WithRecord(ctx, c.record), c.provider, limit, wait, ask)
+// change asks for a change, and gives the answer if it comes soon.
+func (c *poolClient) change(ctx context.Context, now time.Time, ask func(context.Context) (cloud.Progress, error)) (cloud.Progress, error) {
+	var progress cloud.Progress
+	provider := c.provider
+	c.start(ctx, changeTimeout, patience, &call{changes: true, take: func(later time.Time, err error) (cloud.Progress, error) {
+		switch {
+		case err != nil && provider != c.provider:
+			return cloud.Progress{}, nil //nolint:nilerr // it says nothing about this connection
+		case err != nil:
+			c.ensuring.fail(later, err)
+			return cloud.Progress{}, c.ensuring.err
+		}
+		pause := intervalActive
+		if progress.Did != "" {
+			pause = pace
+		}
+		c.waiting, c.outdated = progress.WaitingFor, c.outdated || progress.Did != ""
+		c.ensuring = callHistory{notBefore: later.Add(pause)}
+		return progress, nil
+	}}, func(ctx context.Context) (err error) {
+		progress, err = ask(ctx)
+		return err
+	})
 	return c.answered(now)
-}
-
-// answered takes the answer to the change under way, if it has come.
-func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
-	if c.underway == nil || !c.underway.over() {
-		return cloud.Progress{}, nil
-	}
-	progress, err, former := c.underway.answer, c.underway.err, c.underway.provider != c.provider
-	c.underway = nil
-	switch {
-	case former && err != nil:
-		return cloud.Progress{}, nil //nolint:nilerr // it says nothing about this connection
-	case err != nil:
-		c.ensuring.fail(now, err)
-		return cloud.Progress{}, c.ensuring.err
-	}
-	pause := intervalActive
-	if progress.Did != "" {
-		pause = pace
-	}
-	c.waiting = progress.WaitingFor
-	c.outdated = c.outdated || progress.Did != ""
-	c.ensuring = callHistory{notBefore: now.Add(pause)}
-	return progress, nil
 }
 
 // usable is the pool as decisions may use it: nil while the provider does not
@@ -370,8 +357,8 @@ func (c *poolClient) members() map[string]string {
 
 // due is how long until the provider is to be asked again, 0 for now.
 func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
-	if c.looking != nil {
-		return answerPoll
+	if c.pending != nil {
+		return patience
 	}
 	at := c.observing.notBefore
 	if c.observing.err == nil && c.last != nil && !c.lastAt.IsZero() {

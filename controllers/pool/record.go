@@ -46,7 +46,7 @@ func (r *record) Write(ctx context.Context, text string) error {
 
 // readRecord takes the record from the object, unless it is being written.
 func (r *Reconciler) readRecord(object *v1alpha1.RouteReflectorPool) {
-	if r.poolClient.underway != nil || r.poolClient.looking != nil {
+	if r.poolClient.pending != nil {
 		return
 	}
 	r.poolClient.record.mu.Lock()
