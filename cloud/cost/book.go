@@ -43,7 +43,7 @@ type Entry struct {
 	// Excludes is what the source bills apart; what is added up with such an entry is "at least". Optional.
 	Excludes string `json:"excludes,omitempty"`
 
-	// kubernetes: the price is that of a cluster that is no OpenShift, as all built-in ones are.
+	// kubernetes says that the price leaves out the OpenShift licence, as all built-in ones do.
 	kubernetes bool
 }
 
@@ -80,7 +80,7 @@ type Book []Entry
 //go:embed book.yaml
 var builtin []byte
 
-// Builtin is the book that comes with this version.
+// Builtin gives the book that comes with this version.
 var Builtin = sync.OnceValue(func() Book {
 	book, err := Parse(builtin)
 	if err != nil {
@@ -92,7 +92,7 @@ var Builtin = sync.OnceValue(func() Book {
 	return book
 })
 
-// Find is the price of a flavor in a region, nil for none.
+// Find gives the price of a flavor in a region, nil for none.
 func (b Book) Find(flavor, region string) *Entry {
 	for i, e := range b {
 		if e.Flavor == flavor && (e.Region == region || e.Region == AnyRegion) {
@@ -110,7 +110,7 @@ func Parse(data []byte) (Book, error) {
 	}
 	switch err := yaml.UnmarshalStrict(data, &file); {
 	case err != nil:
-		return nil, oneLine(err)
+		return nil, inOneLine(err)
 	case secondDocument.Match(bytes.TrimPrefix(data, []byte("---\n"))):
 		return nil, errors.New("the file has a second document after a line ---: write all entries into one")
 	case file.Version != 1:
@@ -141,24 +141,24 @@ func Parse(data []byte) (Book, error) {
 
 var secondDocument = regexp.MustCompile(`(?m)^(---|\.{3})(\s|$)`)
 
-// The forms of what an entry names; the flavor's is that of spec.provider.iks.flavor.
+// Patterns of an entry's fields; the flavor's is that of spec.provider.iks.flavor.
 var (
-	flavorForm   = regexp.MustCompile(`^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$`)
-	regionForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	hoursForm    = regexp.MustCompile(`^\d+$`)
-	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
-	printable    = regexp.MustCompile(`^[[:graph:]]([[:print:]]*[[:graph:]])?$`)
-	showing      = regexp.MustCompile(`^[\pL\pM\pN\pP\pS\p{Zs}]*$`)
+	flavorPattern   = regexp.MustCompile(`^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$`)
+	regionPattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	hoursPattern    = regexp.MustCompile(`^\d+$`)
+	currencyPattern = regexp.MustCompile(`^[A-Z]{3}$`)
+	printable       = regexp.MustCompile(`^[[:graph:]]([[:print:]]*[[:graph:]])?$`)
+	visible         = regexp.MustCompile(`^[\pL\pM\pN\pP\pS\p{Zs}]*$`)
 )
 
-// checkFlavor says what to write instead of what is no flavor.
+// checkFlavor refuses what is no flavor, and says what to write instead.
 func checkFlavor(flavor string) error {
-	return form(flavorForm, flavor, "write it as the cloud does, such as bx2.2x8")
+	return checkFormat(flavorPattern, flavor, "write it as the cloud does, such as bx2.2x8")
 }
 
-// CheckRegion says what to write instead of what is no region.
+// CheckRegion refuses what is no region, and says what to write instead.
 func CheckRegion(region string) error {
-	return form(regionForm, region, "write it as the cloud does, such as eu-de, or any")
+	return checkFormat(regionPattern, region, "write it as the cloud does, such as eu-de, or any")
 }
 
 func (e Entry) check() error {
@@ -175,12 +175,12 @@ func (e Entry) check() error {
 		{"flavor", e.Flavor, checkFlavor(e.Flavor)},
 		{"region", e.Region, CheckRegion(e.Region)},
 		{"price", string(e.Price), price},
-		{"hours", strconv.Itoa(e.Hours), form(hoursForm, strconv.Itoa(e.Hours), "write 1 or more, or leave it out for a price per hour")},
-		{"currency", e.Currency, form(currencyForm, e.Currency, "write its three letters, such as USD")},
+		{"hours", strconv.Itoa(e.Hours), checkFormat(hoursPattern, strconv.Itoa(e.Hours), "write 1 or more, or leave it out for a price per hour")},
+		{"currency", e.Currency, checkFormat(currencyPattern, e.Currency, "write its three letters, such as USD")},
 		{"date", e.Date, date},
-		{"source", e.Source, form(printable, e.Source, "write a URL that says where the price was seen")},
-		{"note", e.Note, form(showing, e.Note, plain)},
-		{"excludes", e.Excludes, form(showing, e.Excludes, plain)},
+		{"source", e.Source, checkFormat(printable, e.Source, "write a URL that says where the price was seen")},
+		{"note", e.Note, checkFormat(visible, e.Note, plain)},
+		{"excludes", e.Excludes, checkFormat(visible, e.Excludes, plain)},
 	} {
 		if field.err != nil {
 			return fmt.Errorf("%s: %q: %w", field.name, field.value, field.err)
@@ -189,39 +189,38 @@ func (e Entry) check() error {
 	return nil
 }
 
-func form(pattern *regexp.Regexp, value, remedy string) error {
+func checkFormat(pattern *regexp.Regexp, value, remedy string) error {
 	if len(value) > 512 || !pattern.MatchString(value) {
 		return errors.New(remedy)
 	}
 	return nil
 }
 
-// oneLine makes one sentence of what the YAML library says in several lines.
-func oneLine(err error) error {
+// inOneLine joins the lines of an error of the YAML library.
+func inOneLine(err error) error {
 	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	text = strings.TrimPrefix(text, "error unmarshaling JSON: while decoding JSON: ")
 	return fmt.Errorf("this is no price book: %s", strings.Join(strings.Fields(text), " "))
 }
 
-// decimalForm keeps exponents and fractions out: no price is written like that,
-// and 1e999999999 would be computed for ever.
-var decimalForm = regexp.MustCompile(`^\d{1,9}(\.\d{1,18})?$`)
+// decimalPattern excludes exponents and fractions: 1e999999999 would be computed for ever.
+var decimalPattern = regexp.MustCompile(`^\d{1,9}(\.\d{1,18})?$`)
 
 // ParseDecimal reads digits with at most one point between them, such as 0.11. The error says what to write instead.
 func ParseDecimal(text string) (*big.Rat, error) {
-	if !decimalForm.MatchString(text) {
+	if !decimalPattern.MatchString(text) {
 		return nil, errors.New("write a decimal of 0 or more, such as 0.11")
 	}
 	exact, _ := new(big.Rat).SetString(text)
 	return exact, nil
 }
 
-// times is so many of an amount.
+// times multiplies an amount.
 func times(amount *big.Rat, number int) *big.Rat {
 	return new(big.Rat).Mul(amount, big.NewRat(int64(number), 1))
 }
 
-// Short is an amount rounded half up to so many places, without zeros at its end.
+// Short writes an amount rounded half up to so many places, without zeros at its end.
 func Short(amount *big.Rat, places int) string {
 	text := amount.FloatString(places)
 	if !strings.Contains(text, ".") {

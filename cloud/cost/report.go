@@ -20,7 +20,7 @@ type Machine struct {
 	Zone   string `json:"zone"`
 	Region string `json:"region"`
 	Flavor string `json:"flavor"`
-	// OpenShift: the licence is billed as well, unless the cluster has an entitlement.
+	// OpenShift says that the licence is billed as well, unless the cluster has an entitlement.
 	OpenShift bool `json:"openShift,omitempty"`
 }
 
@@ -135,7 +135,7 @@ func (r *Report) bill(in Input, pool total) {
 	}
 }
 
-// total is what workers cost at a price, nil for an unknown one. The report names it.
+// total gives what workers cost at a price, nil for an unknown one, and adds the price to the report.
 func (r *Report) total(worker Machine, count int, price *Entry) total {
 	if price == nil {
 		r.Unpriced = append(r.Unpriced, worker.String())
@@ -164,7 +164,7 @@ func (w Machine) String() string {
 	return what
 }
 
-// counted are the different workers, sorted, and how many there are of each.
+// counted gives the different workers, sorted, and how many there are of each.
 func counted(workers []Machine) (sorted []Machine, count map[Machine]int) {
 	count = map[Machine]int{}
 	for _, w := range workers {
@@ -175,8 +175,8 @@ func counted(workers []Machine) (sorted []Machine, count map[Machine]int) {
 	}), count
 }
 
-// total is a sum in the making: of the prices that are known, and the workers with and
-// without one. It is partial when some price leaves something out.
+// total adds up the prices that are known, and counts the workers with and without one. It is
+// partial when some price leaves something out.
 type total struct {
 	hourly           *big.Rat
 	priced, unpriced int
@@ -187,7 +187,7 @@ func (t total) plus(o total) total {
 	return total{new(big.Rat).Add(t.hourly, o.hourly), t.priced + o.priced, t.unpriced + o.unpriced, t.partial || o.partial}
 }
 
-// sum is the total for an hour, a month and a year.
+// sum gives the total for an hour, a month and a year.
 func (t total) sum() Sum {
 	out := Sum{Workers: t.priced + t.unpriced, Certainty: AtLeast}
 	switch {
@@ -209,10 +209,9 @@ const (
 	Currency = "USD"
 )
 
-// Status is what a pool of these workers costs by b, which is the built-in book: status.cost, as the
-// manager reports it and the command line says it where none has; nil without workers.
-// It depends on the workers and nothing else, their order and the time neither. Amounts
-// are there when they are exact; if not, Source says what is known and what is lacking.
+// Status gives what a pool of these workers costs by b, the built-in book, in the form of status.cost; nil without workers.
+// Neither their order nor the time counts. Amounts are there when they are exact; if not, Source says what is known and
+// what is lacking.
 func (b Book) Status(pool []Machine) *v1alpha1.CostStatus {
 	if len(pool) == 0 {
 		return nil
@@ -243,8 +242,7 @@ func (b Book) Status(pool []Machine) *v1alpha1.CostStatus {
 	return out
 }
 
-// MachineOf is the worker behind a node with these labels. IBM's own come first: the others
-// can be changed by anyone who may change nodes.
+// MachineOf reads the machine off a node's labels. IBM's own come first: anyone who may change nodes can change the others.
 func MachineOf(labels map[string]string, zoneLabel string) Machine {
 	flavor := cmp.Or(labels["ibm-cloud.kubernetes.io/machine-type"], labels[corev1.LabelInstanceTypeStable])
 	return Machine{
@@ -255,5 +253,5 @@ func MachineOf(labels map[string]string, zoneLabel string) Machine {
 	}
 }
 
-// openShiftSystem is an operating system that only OpenShift's workers have: REDHAT_8_64, RHEL_9_64, RHCOS.
+// openShiftSystem matches operating systems that only OpenShift's workers have: REDHAT_8_64, RHEL_9_64, RHCOS.
 var openShiftSystem = regexp.MustCompile(`(?i)^(redhat|rhel|rhcos)`)

@@ -10,30 +10,29 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 )
 
-// How much may be asked of a cloud that does not do as it was told. A worker that has failed explains one order, which
-// counts for none of this.
+// Bounds of what is asked of a cloud that does not do as it was told. An order that replaces a failed worker does not count.
 const (
 	// window is how long a request counts.
 	window = 24 * time.Hour
-	// fewUnasked is how many workers may come that nobody ordered after the first removal. Then no more are removed: a
-	// cloud that refills what was removed would have one removed after the other.
-	fewUnasked = 3
+	// fewUnordered is how many workers may come without an order after the first removal. Then no more are removed: where a
+	// cloud refills what was removed, that would never end.
+	fewUnordered = 3
 	// mostRequests is what is kept at most, so that an annotation can hold it.
 	mostRequests = 500
 )
 
-// limits of orders, and of removals, that no failure explains, for a pool of so many workers: all of them may be
+// limits bounds the orders, and the removals, that no failure explains, for a pool of so many workers: all of them may be
 // ordered and exchanged twice within an hour, and five times within a day.
 func limits(workers int) (hour, day int) { return 3*workers + 2, 6*workers + 4 }
 
-// Ledger is what was asked of the cloud within the last day. Unlike a Memory it outlives the process, and it bounds what
-// is asked for; the zero value bounds nothing.
+// Ledger is what was asked of the cloud within the last day. It outlives the process, which a Memory does not, and bounds
+// what is asked for. The zero value bounds nothing.
 type Ledger struct {
 	// Lasting is the size per zone that was wanted at the last request, without substitutes; 0: unknown.
 	Lasting  int       `json:"lasting,omitempty"`
 	Requests []Request `json:"requests,omitempty"`
-	// Sizes and Zones are those that the pools had last, and Anew is since when only rrpool has changed them: what others resize,
-	// or give a zone, brings workers that nobody ordered here.
+	// Sizes and Zones are those that the pools had last. Anew is when others last changed them, in seconds since 1970: that
+	// brings workers that rrpool has not ordered.
 	Sizes map[string]int      `json:"sizes,omitempty"`
 	Zones map[string][]string `json:"zones,omitempty"`
 	Anew  int64               `json:"anew,omitempty"`
@@ -48,22 +47,22 @@ type Request struct {
 	Zone   string `json:"zone,omitempty"`
 	Worker string `json:"worker,omitempty"`
 	Size   int    `json:"size,omitempty"`
-	// Options is the fingerprint of the flavor and options that were wanted: others are a new wish.
+	// Options is the fingerprint of the flavor and options that were wanted.
 	Options string `json:"options,omitempty"`
 	// Orders and Removals are how many workers it was to bring and to take, of Live in both pools.
 	Orders   int `json:"orders,omitempty"`
 	Removals int `json:"removals,omitempty"`
 	Live     int `json:"live,omitempty"`
-	// Failure: a worker that failed, or is dead, explains it.
+	// Failure says that a worker which failed, or is dead, explains it.
 	Failure bool `json:"failure,omitempty"`
-	// Shown: its effect was seen. Lost: its answer was not, so it may not have been made. Repeated: it was asked for again
-	// without an effect, and is one with that.
+	// Shown says that its effect was seen, Lost that it has no answer, so it may not have been done, and Repeated that it had
+	// no effect and was asked for again: the two count as one.
 	Shown    bool `json:"shown,omitempty"`
 	Lost     bool `json:"lost,omitempty"`
 	Repeated bool `json:"repeated,omitempty"`
-	// Series is how many replacements in a row, since First, have brought the zone no Ready node that stays, this one included.
-	// Others are the zone's other workers then: Ready is since when the node of one which came later is Ready, and Worked says
-	// that it was for proofTime.
+	// Series counts the replacements in a row, since First, after which no new node of the zone stayed Ready, this one included.
+	// Others are the zone's other workers then. Ready is since when a worker that came later has a Ready node, and Worked says
+	// that it had one for proofTime.
 	Series int      `json:"series,omitempty"`
 	First  int64    `json:"first,omitempty"`
 	Others []string `json:"others,omitempty"`
@@ -73,7 +72,7 @@ type Request struct {
 
 func (r Request) at() time.Time { return time.Unix(r.At, 0).UTC() }
 
-// repeats: o asks for the same as r.
+// repeats reports whether o asks for the same as r.
 func (r Request) repeats(o Request) bool {
 	return r.Kind == o.Kind && r.Pool == o.Pool && r.Zone == o.Zone && r.Worker == o.Worker && r.Size == o.Size
 }
@@ -96,8 +95,8 @@ func (l Ledger) String() string {
 	return string(text)
 }
 
-// within leaves out what is older than the window, or too much: of that first what a failure explains, and nothing that makes
-// others wait. What is later than now is of a clock that was put back, and must not stop orders until then.
+// within leaves out what is older than the window, and what is too much: first what a failure explains, last what other
+// requests wait for. A time later than now is from before the clock was set back, and must not stop orders until then.
 func (l Ledger) within(now time.Time) Ledger {
 	l.Requests = slices.DeleteFunc(slices.Clone(l.Requests), func(r Request) bool { return r.at().Before(now.Add(-window)) })
 	for i := range l.Requests {
@@ -115,13 +114,13 @@ func (l Ledger) within(now time.Time) Ledger {
 	return l
 }
 
-// delays: what asks for the same, or for another replacement in the zone, waits for r.
+// delays reports whether a request for the same, or for another replacement in the zone, waits for r.
 func (l Ledger) delays(r Request) bool {
 	last, _ := l.replacement(r.Pool, r.Zone)
 	return !r.Shown || r.Kind == Replace && last.At == r.At && last.Worker == r.Worker
 }
 
-// replacement is the last one in a zone of a pool, without one that may not have been made.
+// replacement gives the last one in a zone of a pool, but for one that may not have been done.
 func (l Ledger) replacement(pool, zone string) (Request, bool) {
 	for _, r := range slices.Backward(l.Requests) {
 		if r.Kind == Replace && r.Pool == pool && r.Zone == zone && (r.Shown || !r.Lost) {
@@ -131,8 +130,8 @@ func (l Ledger) replacement(pool, zone string) (Request, bool) {
 	return Request{}, false
 }
 
-// Asked is the ledger with a request. What it repeats, without an effect so far, is one with it: no request that is
-// repeated brings more than it does once.
+// Asked is the ledger with a request. What it repeats, and had no effect so far, counts as one with it: a request brings
+// no more when it is repeated.
 func (l Ledger) Asked(r Request, lasting int) Ledger {
 	l = l.within(r.at())
 	for i := range l.Requests {
@@ -144,8 +143,8 @@ func (l Ledger) Asked(r Request, lasting int) Ledger {
 	return l
 }
 
-// Answered is the ledger after the last request was refused, which makes it none, or its answer was lost. What a refused
-// one repeats counts again.
+// Answered is the ledger after the last request was refused, or its answer was lost. A refused request is taken out, and
+// the one that it repeated counts again.
 func (l Ledger) Answered(lost bool) Ledger {
 	last := len(l.Requests) - 1
 	if l.Requests = slices.Clone(l.Requests); lost {
@@ -163,7 +162,7 @@ func (l Ledger) Answered(lost bool) Ledger {
 	return l
 }
 
-// tries are the requests that step would repeat, none of which had an effect.
+// tries gives the requests that step would repeat, none of which had an effect.
 func (l Ledger) tries(step Request) (out []Request) {
 	for _, r := range slices.Backward(l.Requests) {
 		switch {
@@ -203,7 +202,7 @@ func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
 	return l
 }
 
-// seeShapes notes which sizes and zones the pools have, and when others have changed them.
+// seeShapes notes the sizes and zones of the pools, and when others have changed them.
 func (p *Pair) seeShapes(l Ledger) Ledger {
 	sizes, zones := map[string]int{}, map[string][]string{}
 	for _, s := range p {
@@ -218,7 +217,7 @@ func (p *Pair) seeShapes(l Ledger) Ledger {
 	return l
 }
 
-// changedByOthers: the pool has another size than it had, or zones that came or went, and that was not asked for.
+// changedByOthers reports whether the pool has another size or other zones than before, and that was not asked for.
 func (s State) changedByOthers(l Ledger) bool {
 	size, sized := l.Sizes[s.Name]
 	zones, zoned := l.Zones[s.Name]
@@ -251,7 +250,7 @@ func (p *Pair) live() int {
 	return n
 }
 
-// shows: the pool is as the request was to make it.
+// shows reports whether the pool is as the request was to make it.
 func (s State) shows(r Request, want cloud.PoolSpec, live int) bool {
 	switch r.Kind {
 	case Create:
@@ -296,7 +295,7 @@ func (s State) Request(step Step, want cloud.PoolSpec) Request {
 				r.Others = append(r.Others, o.ID)
 			}
 		}
-		if last, n := s.vain(step, want); n > 0 {
+		if last, n := s.failedReplacements(step, want); n > 0 {
 			r.First, r.Series = last.First, n
 			if last.Worker != step.Worker {
 				r.Series++
@@ -311,17 +310,17 @@ func (s State) Request(step Step, want cloud.PoolSpec) Request {
 	return r
 }
 
-// hasNew: a worker of the zone that was not there at replacement r is one of ready.
+// hasNew reports whether a worker that came to the zone after replacement r is among ready.
 func (s State) hasNew(r Request, ready []string) bool {
 	return slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool {
 		return w.Zone == r.Zone && w.ID != r.Worker && !slices.Contains(r.Others, w.ID) && slices.Contains(ready, w.ID)
 	})
 }
 
-// vain is the last replacement in the zone of step, a replacement, and how many in a row have come to nothing: the node of
-// the new worker was never Ready, or not for long. Step may be about one that was there before, while the new one is well.
-// Those that worked count when there are more than oftenWorked for each worker of the zone within a day.
-func (s State) vain(step Step, want cloud.PoolSpec) (last Request, n int) {
+// failedReplacements gives the last replacement in the zone of step, and how many in a row have failed: the node of the new
+// worker was never Ready, or not for long. None has where step is about a worker that was there before, and the new one is
+// Ready. Of those that worked, all count but oftenWorked for each worker of the zone within a day.
+func (s State) failedReplacements(step Step, want cloud.PoolSpec) (last Request, n int) {
 	last, ok := s.Ledger.replacement(s.Name, step.Zone)
 	switch {
 	case !ok || slices.Contains(last.Others, step.Worker) && s.hasNew(last, want.Ready):
@@ -333,22 +332,22 @@ func (s State) vain(step Step, want cloud.PoolSpec) (last Request, n int) {
 	return last, max(last.Series, 1)
 }
 
-// proofTime is how long the node of a new worker is Ready before the worker counts as one that works.
+// proofTime is how long the node of a new worker is Ready before the worker counts as working.
 const proofTime = 10 * time.Minute
 
 // oftenWorked is how many workers in the place of one may die a day, after they had worked, before the next ones are delayed.
 const oftenWorked = 5
 
-// longestBrake is the longest pause between two replacements in a zone.
-const longestBrake = 8 * time.Hour
+// longestDelay is the longest pause between two replacements in a zone.
+const longestDelay = 8 * time.Hour
 
-// braked says what step, a replacement, waits for, as those before it in the zone have come to nothing; "" for nothing. The first
-// one delays the second no more than any; from then on the pause doubles. Where the cloud itself says that a worker has failed, it may
-// be for want of machines, which are mostly not paid for and may be had at any time; why it failed is said all the time.
-func (s State) braked(step Step, want cloud.PoolSpec) (wait string, problem error) {
-	last, n := s.vain(step, want)
+// delayed says what step, a replacement, waits for because those before it in the zone failed; "" for nothing. From the second
+// failure on the pause doubles. It stays shorter where the cloud itself says that a worker has failed: mostly for want of
+// machines, which may be had at any time and are not paid for until then.
+func (s State) delayed(step Step, want cloud.PoolSpec) (wait string, problem error) {
+	last, n := s.failedReplacements(step, want)
 	w, _ := s.worker(step.Worker)
-	longest := longestBrake
+	longest := longestDelay
 	if w.State == cloud.WorkerFailed {
 		longest = longestPause
 	}
@@ -365,14 +364,14 @@ func (s State) braked(step Step, want cloud.PoolSpec) (wait string, problem erro
 	return wait, problem
 }
 
-// manyTries without an effect are a problem. Fewer are a cloud that takes its time.
+// manyTries is how often a request is made without an effect before that is a problem.
 const manyTries = 3
 
-// repeated says what to wait for, as the same was asked for before and has no effect so far; "" for nothing. The pause
+// repeated says what step waits for because the same was asked for before and has had no effect; "" for nothing. The pause
 // doubles with each try.
 func (s State) repeated(step Step) (wait string, problem error) {
 	tries := s.Ledger.tries(s.Request(step, cloud.PoolSpec{}))
-	// A process that has ended may have died before it asked. What the API would do once only is asked for once more.
+	// An earlier process may have ended before it asked. What the API does once only is asked for once more.
 	died := len(tries) == 1 && step.Kind != Replace && tries[0].at().Before(s.Memory.Since)
 	if len(tries) == 0 || died {
 		return "", nil
@@ -406,14 +405,14 @@ func (s State) unexpected(again time.Time, format string, args ...any) error {
 	}
 }
 
-// unaffordable says why step is not taken now: more came than was ordered, or more was ordered or removed than
-// any failure explains. Each request that no longer counts lets another one through.
-func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
+// overBudget says why step is not taken now: more workers came than were ordered, or more were ordered or removed than
+// failures explain. Each request that no longer counts lets another one through.
+func (s State) overBudget(step Step, want cloud.PoolSpec) error {
 	r := s.Request(step, want)
 	if r.Failure || r.Orders == 0 && r.Removals == 0 {
 		return nil
 	}
-	if came, first := s.unasked(); came >= fewUnasked {
+	if came, first := s.unordered(); came >= fewUnordered {
 		return s.unexpected(first.at().Add(window), "since %s rrpool has removed %d workers and ordered %d, so there should be %d, and there are %d: "+
 			"what is removed comes back, or something else orders workers; none is ordered or removed until %s, but those that fail are replaced"+seeWho,
 			clock(first.at()), s.sum(first.at(), Request.removed), s.sum(first.at(), Request.ordered), s.total-came, s.total, clock(first.at().Add(window)))
@@ -429,7 +428,7 @@ func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
 		{"ordered", Request.ordered, day, window, false},
 		{"removed", Request.removed, day, window, false},
 	} {
-		if again := s.room(l, r); again.After(s.Now) {
+		if again := s.allowedAt(l, r); again.After(s.Now) {
 			return s.unexpected(again, "rrpool has %s %d workers within %s that no failure explains, for a pool of %d: none is ordered or removed until %s, "+
 				"but those that fail are replaced"+seeWho, l.what, s.sum(s.Now.Add(-l.over), l.of), l.over, workers, clock(again))
 		}
@@ -437,7 +436,7 @@ func (s State) unaffordable(step Step, want cloud.PoolSpec) error {
 	return nil
 }
 
-// budget is how many workers may be ordered, or removed, within a time; with same, of one wish for flavor and options.
+// budget is how many workers may be ordered, or removed, within a time; with same, for the same flavor and options.
 type budget struct {
 	what  string
 	of    func(Request) int
@@ -446,7 +445,7 @@ type budget struct {
 	same  bool
 }
 
-// ordered counts the orders that failures do not explain: each worker that was taken away as it had failed makes up for one.
+// ordered counts the orders that failures do not explain: each failed worker that was taken away explains one.
 func (r Request) ordered() int {
 	switch {
 	case r.Repeated:
@@ -476,8 +475,8 @@ func (s State) sum(since time.Time, of func(Request) int) int {
 	return n
 }
 
-// room is when there is room for r within b.
-func (s State) room(b budget, r Request) time.Time {
+// allowedAt gives when b allows r.
+func (s State) allowedAt(b budget, r Request) time.Time {
 	n := b.of(r)
 	for _, o := range slices.Backward(s.Ledger.Requests) {
 		if o.at().Add(b.over).After(s.Now) && (!b.same || o.Options == r.Options) {
@@ -490,9 +489,9 @@ func (s State) room(b budget, r Request) time.Time {
 	return s.Now
 }
 
-// unasked is how many more workers there are than there should be, since the first removal that no failure explains, and
-// since the first request: what was ordered before that removal may have come after it.
-func (s State) unasked() (came int, first Request) {
+// unordered counts the workers that came without an order since the first removal that no failure explains, which is first.
+// It is at most the count since the first request: what was ordered before that removal may have come after it.
+func (s State) unordered() (came int, first Request) {
 	requests := s.Ledger.Requests
 	for len(requests) > 0 && requests[0].At < s.Ledger.Anew {
 		requests = requests[1:]
@@ -504,7 +503,7 @@ func (s State) unasked() (came int, first Request) {
 	return min(s.surplus(requests), s.surplus(requests[i:])), requests[i]
 }
 
-// surplus is how many more workers there are than these requests explain.
+// surplus counts the workers that these requests do not explain.
 func (s State) surplus(requests []Request) int {
 	came := s.total - requests[0].Live
 	for _, r := range requests {

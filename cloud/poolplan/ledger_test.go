@@ -24,7 +24,7 @@ type believed struct {
 	said                    bool
 }
 
-// wrongs are the beliefs that a request may meet: its effect does not come, is undone, or is more than was asked for.
+// wrongs are the beliefs that a request may meet: its effect does not come, is taintsLost, or is more than was asked for.
 var wrongs = []string{"", "nothing happens", "what was removed comes back", "what was ordered goes", "what was ordered comes twice", "no worker comes", "no zone comes", "the size stays"}
 
 func (b *believed) order(zone string) {
@@ -488,14 +488,14 @@ func TestAPoolThatIsDeletedTwiceIsMadeAgain(t *testing.T) {
 
 // Workers that were well for twenty minutes are replaced at once, each time. Those that were for a minute are not.
 func TestReplacementsThatWorkedAreNotBraked(t *testing.T) {
-	for well, braked := range map[int]bool{20: false, 2: true} {
+	for well, delayed := range map[int]bool{20: false, 2: true} {
 		b := newBarren(1)
 		b.cured, b.ready["a-0"] = true, false
 		for i := range 6 {
 			if b.pass(t, 1, never); i > 0 {
 				b.pass(t, max(0, 25-10-well), never)
 			}
-			if !braked {
+			if !delayed {
 				require.Len(t, b.replaced["a"], i+1, "%d", i)
 			}
 			b.pass(t, 10+well, never)
@@ -503,7 +503,7 @@ func TestReplacementsThatWorkedAreNotBraked(t *testing.T) {
 				b.ready[id] = b.ready[id] && id[0] != 'a'
 			}
 		}
-		require.Equal(t, braked, len(b.replaced["a"]) < 6)
+		require.Equal(t, delayed, len(b.replaced["a"]) < 6)
 	}
 }
 

@@ -35,8 +35,8 @@ func Validate(want cloud.PoolSpec) error {
 // unlisted is what to wait for after a pool was created.
 const unlisted = "the cloud to list the pool, which was ordered a moment ago or exists already"
 
-// Next gives the one next change from s towards want, which is valid. What else a person has put on
-// the pool, labels and taints, stays.
+// Next gives the one next change from s towards want, which is valid. Labels and taints that a person has put on
+// the pool stay.
 func Next(s State, want cloud.PoolSpec) (Step, error) {
 	switch {
 	case !s.Exists:
@@ -44,12 +44,12 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	case !s.Owned:
 		return Step{}, foreign(s)
 	case s.Deleting:
-		return leave(s, "the pool to be deleted, it is on its way out"), nil
+		return awaitDeletion(s, "the pool to be deleted, it is on its way out"), nil
 	case !s.TaintsUnknown && !Tainted(s.Taints, want.Taints):
 		return setTaints(s, want.Taints), nil
 	}
 	zones := zonesOf(s, want)
-	if unproven(s, want) && len(s.promising()) == 0 {
+	if unproven(s, want) && len(s.viable()) == 0 {
 		want, zones = trial(s, want, zones)
 	}
 	step, err := population(s, want, zones)
@@ -59,7 +59,7 @@ func Next(s State, want cloud.PoolSpec) (Step, error) {
 	return permitted(s, want, step)
 }
 
-// zonesOf are those that workers are wanted in.
+// zonesOf gives the zones that workers are wanted in.
 func zonesOf(s State, want cloud.PoolSpec) []string {
 	if len(want.Zones) == 0 {
 		return s.ClusterZones
@@ -67,14 +67,14 @@ func zonesOf(s State, want cloud.PoolSpec) []string {
 	return want.Zones
 }
 
-// unproven: the cloud does not show the pool's taints, and no node has shown that its workers get them.
+// unproven reports whether neither the cloud nor a node has shown that the pool's workers get its taints.
 func unproven(s State, want cloud.PoolSpec) bool { return s.TaintsUnseen && !want.TaintsSeen }
 
-// trial is the pool as it is wanted until a worker is there that can prove its taints: one worker in one zone, beside
-// those zones where that has failed.
+// trial is the pool that is wanted until a worker can prove its taints: one worker in one zone, beside the zones where
+// that has failed.
 func trial(s State, want cloud.PoolSpec, zones []string) (cloud.PoolSpec, []string) {
 	var failed, present, absent []string
-	for _, z := range s.soonest(AddZone, zones) {
+	for _, z := range s.byLastTry(AddZone, zones) {
 		switch {
 		case s.live(z) > 0:
 			failed = append(failed, z)
@@ -89,20 +89,20 @@ func trial(s State, want cloud.PoolSpec, zones []string) (cloud.PoolSpec, []stri
 	return want, want.Zones
 }
 
-// premature: step would bring a second worker while none has proven its taints.
+// premature reports whether step would bring a second worker while none has proven its taints.
 func premature(s State, want cloud.PoolSpec, step Step) bool {
 	brings := s.Request(step, want).Orders
-	others := slices.DeleteFunc(s.promising(), func(w cloud.Worker) bool { return w.ID == step.Worker })
+	others := slices.DeleteFunc(s.viable(), func(w cloud.Worker) bool { return w.ID == step.Worker })
 	return unproven(s, want) && brings > 0 && brings+len(others) > 1
 }
 
-// undone: the cloud acknowledged taints that it does not show, and the only node lacks them. Setting them once more
-// them also reaches the workers that are there. It may be of no use: the pause doubles with each try.
-func undone(s State, want cloud.PoolSpec) bool {
+// taintsLost reports whether the cloud acknowledged taints that it does not show, and the only node lacks them, so that they
+// are set again: that also reaches workers that exist. The pause doubles with each try.
+func taintsLost(s State, want cloud.PoolSpec) bool {
 	return unproven(s, want) && len(want.Untainted) > 0 && s.pauseLeft(Step{Kind: SetTaints}, FailurePause) == 0 && s.again(Step{Kind: SetTaints})
 }
 
-// again: step, which was acknowledged and did not last, is to be asked for once more. The pause doubles with each try.
+// again reports whether step, which was acknowledged and did not last, is to be asked for again. The pause doubles with each try.
 func (s State) again(step Step) bool {
 	asked := s.Request(step, cloud.PoolSpec{})
 	tries := slices.DeleteFunc(slices.Clone(s.Ledger.Requests), func(r Request) bool { return !r.repeats(asked) })
@@ -110,16 +110,16 @@ func (s State) again(step Step) bool {
 	return n == 0 || !s.Now.Before(tries[n-1].at().Add(FailurePause<<min(n-1, 6)))
 }
 
-// leave waits for a pool on its way out, or asks again for a deletion that the cloud has given up.
-func leave(s State, what string) Step {
+// awaitDeletion waits for a pool that is being deleted, or asks again for a deletion that the cloud has given up.
+func awaitDeletion(s State, what string) Step {
 	if step := (Step{Kind: DeletePool}); s.DeleteFailed && s.pauseLeft(step, SettlePause) == 0 && s.again(step) {
 		return step
 	}
 	return waiting(what + " (" + leaving(s) + ")")
 }
 
-// leaveAlone does the same for workers.
-func leaveAlone(s State, _ cloud.PoolSpec, _ []string) (steps []Step) {
+// deleteAgain asks again for workers whose deletion the cloud has given up.
+func deleteAgain(s State, _ cloud.PoolSpec, _ []string) (steps []Step) {
 	for _, w := range s.Workers {
 		if step := (Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}); w.DeleteFailed && s.again(step) {
 			steps = append(steps, step)
@@ -135,7 +135,7 @@ func permitted(s State, want cloud.PoolSpec, step Step) (Step, error) {
 	switch {
 	case step.Kind == None:
 		return step, nil
-	case undone(s, want):
+	case taintsLost(s, want):
 		return setTaints(s, want.Taints), nil
 	case s.Autoscaled:
 		return Step{}, autoscaled(s)
@@ -163,12 +163,12 @@ func NextDelete(s State) (Step, error) {
 	case !s.Owned:
 		return Step{}, foreign(s)
 	case s.Deleting:
-		return leave(s, "the pool to be deleted"), nil
+		return awaitDeletion(s, "the pool to be deleted"), nil
 	}
 	return s.unlessAsked(Step{Kind: DeletePool}, "the pool to be deleted ("+leaving(s)+")"), nil
 }
 
-// leaving is what the cloud says of a pool on its way out, and of its workers: its words are the reason why it stays.
+// leaving says what the cloud reports of a pool that is being deleted, and of its workers, which may be why it stays.
 func leaving(s State) string {
 	words := []string{"pool " + s.Name}
 	if s.Says != "" {
@@ -196,11 +196,11 @@ func Tainted(have, want []cloud.Taint) bool {
 	return !slices.ContainsFunc(want, func(t cloud.Taint) bool { return !slices.Contains(have, t) })
 }
 
-// population brings the workers in order. A change that is held up does not hold up those that do not depend on it.
+// population gives the next change of the workers. One that has to wait does not hold up those that do not depend on it.
 func population(s State, want cloud.PoolSpec, zones []string) (Step, error) {
 	var wait string
 	var problem error
-	rules := []func(State, cloud.PoolSpec, []string) []Step{leaveAlone, retire, replace, dropZone, resize, addZone}
+	rules := []func(State, cloud.PoolSpec, []string) []Step{deleteAgain, retire, replace, dropZone, resize, addZone}
 	if s.SizeUnknown {
 		rules = rules[:3] // which do not depend on it
 	}
@@ -248,10 +248,10 @@ func retire(s State, want cloud.PoolSpec, zones []string) (steps []Step) {
 	return steps
 }
 
-// replace exchanges one dead worker, unless its zone is already getting another. In a zone each has its turn: one may be refused
-// for ever.
+// replace exchanges one dead worker, unless its zone is already getting another. The workers of a zone take turns, as one may
+// be refused for ever.
 func replace(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
-	for _, z := range s.soonest(Replace, s.places(want.Replace)) {
+	for _, z := range s.byLastTry(Replace, s.zonesOfWorkers(want.Replace)) {
 		last := slices.Index(want.Replace, s.Memory.asked[Step{Kind: Replace, Zone: z}.subject()].worker)
 		for _, id := range slices.Concat(want.Replace[last+1:], want.Replace[:last+1]) {
 			if w, ok := s.worker(id); ok && w.Zone == z && blocked(s, w, want) == "" {
@@ -262,7 +262,7 @@ func replace(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
 	return steps
 }
 
-// blocked says what w's replacement has to wait for. One that is to be replaced itself, as it never gets ready, is not waited for.
+// blocked says what w's replacement has to wait for: no worker that is to be replaced itself.
 func blocked(s State, w cloud.Worker, want cloud.PoolSpec) string {
 	for _, o := range s.Workers {
 		if o.ID != w.ID && o.Zone == w.Zone && o.State == cloud.WorkerProvisioning && !slices.Contains(want.Replace, o.ID) {
@@ -294,32 +294,31 @@ func dropZone(s State, want cloud.PoolSpec, _ []string) (steps []Step) {
 	return steps
 }
 
-// givenUp: the user lists zones, and not this one.
+// givenUp reports whether the user lists zones, and not this one.
 func givenUp(want cloud.PoolSpec, zone string) bool {
 	return len(want.Zones) > 0 && !slices.Contains(want.Zones, zone)
 }
 
-// idle: the zone is given up, and no worker is left in it, but for such that never go.
+// idle reports whether the zone is given up, and has no workers left but stuck ones.
 func idle(s State, want cloud.PoolSpec, zone string) bool {
 	return givenUp(want, zone) && !slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return w.Zone == zone && !stuck(w, want) })
 }
 
-// stuck: the worker is on its way out, and no change of others waits for that any more.
+// stuck reports whether the worker is being deleted, and nothing waits for that any more.
 func stuck(w cloud.Worker, want cloud.PoolSpec) bool {
 	return w.State == cloud.WorkerDeleting && slices.Contains(want.Stuck, w.ID)
 }
 
-// resize brings the size that the cloud is asked for in order. It never happens while a zone has more workers than
-// wanted, or may have some that are not listed yet, since the cloud would choose the worker to go, nor while it would
-// bring workers to a zone that is being given up. It repeats a size where a zone lacks workers: removing
-// one had switched the cloud's rebalancing off.
+// resize asks the cloud for the wanted size: not while a zone has more workers than wanted, or may have some that are not
+// listed yet, since the cloud would choose the worker to go, nor while it would bring workers to a zone that is being
+// given up. Where a zone lacks workers the same size is asked for again: a removal switches the cloud's rebalancing off.
 func resize(s State, want cloud.PoolSpec, zones []string) []Step {
 	step := Step{Kind: Resize, Size: want.SizePerZone}
 	leaving := func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting && !stuck(w, want) }
 	due := false
 	switch {
 	case slices.ContainsFunc(s.Workers, func(w cloud.Worker) bool { return slices.Contains(want.Retire, w.ID) }),
-		s.zoneUnknown(), len(overSize(s, want.SizePerZone)) > 0, refills(s, want):
+		s.zoneUnknown(), len(overSize(s, want.SizePerZone)) > 0, wouldRefill(s, want):
 	case s.SizePerZone == want.SizePerZone:
 		due = !s.settling() && lacking(s, want.SizePerZone, zones)
 	case s.settling() && s.Memory.size == want.SizePerZone: // asked for a moment ago
@@ -349,19 +348,19 @@ func lacking(s State, size int, zones []string) bool {
 	return slices.ContainsFunc(s.Zones, func(z string) bool { return slices.Contains(zones, z) && s.live(z) < size })
 }
 
-// refills: asking for the size would bring workers to a zone that is being given up, and it can be waited until that is empty: it
-// cannot while a zone is refused that is to come in its place.
-func refills(s State, want cloud.PoolSpec) bool {
+// wouldRefill reports whether asking for the size would bring workers to a zone that is being given up, and can wait until that
+// zone is empty. It cannot while the zone that is to come in its place is refused.
+func wouldRefill(s State, want cloud.PoolSpec) bool {
 	return !want.Refill && refused(s, cloud.PoolSpec{}, want.Zones) == nil &&
 		slices.ContainsFunc(s.Zones, func(z string) bool { return givenUp(want, z) && s.live(z) < want.SizePerZone })
 }
 
-// addZone waits for the size: a new zone starts with the one the cloud has been asked for. It does not wait where that
-// cannot be asked for yet, or a pool without zones does not show it: a larger one follows.
+// addZone adds zones once the size is right: a new zone starts with the size that the cloud has been asked for. It does not
+// wait where the size cannot be asked for yet, or a pool without zones does not show it: a larger one follows.
 func addZone(s State, want cloud.PoolSpec, zones []string) (steps []Step) {
 	unshown := len(s.Zones) == 0 && len(s.Ledger.tries(s.Request(Step{Kind: Resize, Size: want.SizePerZone}, want))) > 0
-	smaller := s.SizePerZone < want.SizePerZone && (unshown || s.SizePerZone > 0 && refills(s, want))
-	for _, z := range s.soonest(AddZone, zones) {
+	smaller := s.SizePerZone < want.SizePerZone && (unshown || s.SizePerZone > 0 && wouldRefill(s, want))
+	for _, z := range s.byLastTry(AddZone, zones) {
 		step := Step{Kind: AddZone, Zone: z, Taints: want.Taints}
 		if (s.SizePerZone == want.SizePerZone || smaller) && !slices.Contains(s.Zones, z) && s.pauseLeft(step, SettlePause) == 0 {
 			steps = append(steps, step)
@@ -370,19 +369,19 @@ func addZone(s State, want cloud.PoolSpec, zones []string) (steps []Step) {
 	return steps
 }
 
-// heldUp says why step is not taken now: it was asked for a moment ago, or has no effect, or is more than may be asked
-// for; "" for nothing. What a person should know of it is the problem.
+// heldUp says why step is not taken now: it was asked for a moment ago, has no effect, or is more than may be asked for; ""
+// for nothing. problem is what a person should know of it.
 func (s State) heldUp(step Step, want cloud.PoolSpec) (wait string, problem error) {
 	if step.Kind == Remove && s.pauseLeft(step, SettlePause) > 0 {
 		return fmt.Sprintf("worker %s to go", step.Worker), s.refusal(step)
 	}
 	if wait, problem = s.repeated(step); wait == "" && step.Kind == Replace {
-		wait, problem = s.braked(step, want)
+		wait, problem = s.delayed(step, want)
 	}
 	if wait != "" {
 		return wait, problem
 	}
-	if problem := s.unaffordable(step, want); problem != nil {
+	if problem := s.overBudget(step, want); problem != nil {
 		return problem.Error(), problem
 	}
 	return "", nil
@@ -418,7 +417,7 @@ func refused(s State, want cloud.PoolSpec, zones []string) error {
 			return err
 		}
 	}
-	for _, z := range s.places(want.Replace) {
+	for _, z := range s.zonesOfWorkers(want.Replace) {
 		if err := s.refusal(Step{Kind: Replace, Zone: z}); err != nil {
 			return err
 		}

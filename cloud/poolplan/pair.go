@@ -12,10 +12,9 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 )
 
-// Pair are the two pools that rrpool may have, by their names. Where a cloud fixes a pool's flavor and options when it
-// makes the pool, a second pool gets those that are wanted now, and takes over worker by worker: it grows by as many as
-// the former one lacks, and that one only shrinks, and is deleted when it is empty. How far that is shows in the two
-// pools alone.
+// Pair are the two pools that rrpool may have, by their names. A cloud may fix a pool's flavor and options when it makes
+// the pool. Where others are wanted, a second pool gets these and takes over: it grows by as many workers as the former
+// one lacks, and the former one only shrinks, and is deleted when it is empty. The two pools alone show how far that is.
 type Pair [2]State
 
 // Fingerprint stands for the flavor and options of want. A pool that was ordered with these is as wanted, whatever the
@@ -62,7 +61,7 @@ func (p Pair) Sides(want cloud.PoolSpec) (growing, former State) {
 		return 1
 	}
 	growing, former = p[0], p[1]
-	if cmp.Or(rank(former)-rank(growing), len(former.promising())-len(growing.promising())) > 0 {
+	if cmp.Or(rank(former)-rank(growing), len(former.viable())-len(growing.viable())) > 0 {
 		growing, former = former, growing
 	}
 	switch {
@@ -74,7 +73,7 @@ func (p Pair) Sides(want cloud.PoolSpec) (growing, former State) {
 	return growing, State{}
 }
 
-// unmarked gives the pool of ours that has lost its mark.
+// unmarked gives the pool of ours that has lost its label.
 func (p Pair) unmarked() (State, bool) {
 	i := slices.IndexFunc(p[:], func(s State) bool { return s.Unmarked != "" })
 	return p[max(0, i)], i >= 0
@@ -148,7 +147,7 @@ func (p Pair) merged(want cloud.PoolSpec) cloud.Pool {
 // able counts the workers of zone that are, or may become, nodes, without those that are dead.
 func (s State) able(zone string, dead []string) int {
 	n := 0
-	for _, w := range s.promising() {
+	for _, w := range s.viable() {
 		if w.Zone == zone && !slices.Contains(dead, w.ID) {
 			n++
 		}
@@ -164,22 +163,22 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 	growing, former := p.Sides(want)
 	if !former.Exists {
 		step, err := Next(growing, want)
-		return step.of(growing), err
+		return step.forPool(growing), err
 	}
-	for _, first := range []func(growing, former State, want cloud.PoolSpec) (Step, bool){heal, lead} {
+	for _, first := range []func(growing, former State, want cloud.PoolSpec) (Step, bool){heal, growFirst} {
 		if step, ok := first(growing, former, want); ok {
 			return step, nil
 		}
 	}
 	step, refusal := reduce(growing, former, want)
 	if refusal != nil && !cloud.Is(refusal, cloud.Unexpected) || step.Kind != "" {
-		return step.of(former), refusal
+		return step.forPool(former), refusal
 	}
 	step, err := takeOver(growing, former, want)
 	if refusal != nil && (err != nil || step.Kind == None) {
 		return Step{}, refusal
 	}
-	return step.of(growing), err
+	return step.forPool(growing), err
 }
 
 // heal replaces a worker of the former pool as long as there is no other pool: what is wanted may be something that
@@ -190,22 +189,22 @@ func heal(growing, former State, want cloud.PoolSpec) (Step, bool) {
 	}
 	want.Zones, want.SizePerZone, want.Retire = former.Zones, former.SizePerZone, nil
 	step, err := Next(former, want)
-	return step.of(former), err == nil && step.Kind == Replace
+	return step.forPool(former), err == nil && step.Kind == Replace
 }
 
-// lead is what the growing pool needs where the former one is empty: its deletion may be refused for long.
-func lead(growing, former State, want cloud.PoolSpec) (Step, bool) {
+// growFirst gives the step of the growing pool where the former one is empty: its deletion may be refused for long.
+func growFirst(growing, former State, want cloud.PoolSpec) (Step, bool) {
 	known := !slices.ContainsFunc(want.Retire, func(id string) bool { _, ok := growing.worker(id); return !ok })
 	if len(former.Workers) > 0 || !growing.Owned || !known {
 		return Step{}, false
 	}
 	step, err := takeOver(growing, former, want)
-	return step.of(growing), err == nil && step.Kind != None
+	return step.forPool(growing), err == nil && step.Kind != None
 }
 
 // takeOver has the growing pool get what the former one lacks.
 func takeOver(growing, former State, want cloud.PoolSpec) (step Step, err error) {
-	rest, more := want, further(former, want)
+	rest, more := want, lackingPerZone(former, want)
 	rest.SizePerZone = max(1, more)
 	switch {
 	case more <= 0 && !growing.Owned:
@@ -231,7 +230,7 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 			return Step{}, autoscaled(former)
 		}
 		step := Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}
-		if err := former.unaffordable(step, want); err != nil {
+		if err := former.overBudget(step, want); err != nil {
 			return Step{}, err
 		}
 		if refused := former.refusal(step); refused != nil && len(former.Workers) == 1 {
@@ -245,7 +244,7 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 		}
 	}
 	for _, id := range want.Replace {
-		if w, ok := former.worker(id); ok && growing.makesUpFor(w, want) {
+		if w, ok := former.worker(id); ok && growing.hasReplacementFor(w, want) {
 			return remove(w)
 		}
 	}
@@ -256,19 +255,19 @@ func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
 		// Who names a worker that has gone meanwhile counts it, and would have one more ordered.
 		return waiting("workers that are gone to be listed no more"), nil
 	}
-	return former.settle(!growing.Owned, want), nil
+	return former.finishFormer(!growing.Owned, want), nil
 }
 
-// makesUpFor: it is no replacement of a worker of the former pool that is waited for, as this pool has one in its place.
-func (s State) makesUpFor(w cloud.Worker, want cloud.PoolSpec) bool {
+// hasReplacementFor reports whether nothing in the former pool has to replace w, as this pool has a worker in its place.
+func (s State) hasReplacementFor(w cloud.Worker, want cloud.PoolSpec) bool {
 	return s.Owned && (w.State == cloud.WorkerFailed || s.able(w.Zone, want.Replace) > 0)
 }
 
-// settle deletes a former pool that is empty, and sets the taints of one that is still the only one.
-func (s State) settle(only bool, want cloud.PoolSpec) Step {
+// finishFormer deletes a former pool that is empty, and sets the taints of one that is still the only one.
+func (s State) finishFormer(only bool, want cloud.PoolSpec) Step {
 	switch {
 	case s.Deleting:
-		if step := leave(s, ""); step.Kind != None {
+		if step := awaitDeletion(s, ""); step.Kind != None {
 			return step
 		}
 	case len(s.Workers) == 0:
@@ -279,9 +278,9 @@ func (s State) settle(only bool, want cloud.PoolSpec) Step {
 	return Step{}
 }
 
-// further is how many workers in each zone the former pool lacks: no zone has fewer than those that last, and
+// lackingPerZone is how many workers the former pool lacks in each zone: no zone has fewer than those that last, and
 // substitutes come to zones that still have a worker of the former pool.
-func further(former State, want cloud.PoolSpec) int {
+func lackingPerZone(former State, want cloud.PoolSpec) int {
 	fewest, most := want.SizePerZone, 0
 	for _, z := range zonesOf(former, want) {
 		n := former.able(z, want.Replace)
@@ -298,7 +297,7 @@ func further(former State, want cloud.PoolSpec) int {
 // for a while, is no reason to keep, and pay for, the other.
 func (p Pair) NextDelete() (Step, error) {
 	step, err := NextDelete(p[0])
-	step = step.of(p[0])
+	step = step.forPool(p[0])
 	second := p[1]
 	if second.Exists && !second.Owned && second.Unmarked == "" {
 		return step, err
@@ -308,11 +307,11 @@ func (p Pair) NextDelete() (Step, error) {
 	if failed == nil && first.Progress.Done || err == nil && step.Kind != None && stuck {
 		return step, err
 	}
-	return first.of(second), failed
+	return first.forPool(second), failed
 }
 
-// of says whose step it is.
-func (s Step) of(pool State) Step {
+// forPool names the pool that the step changes.
+func (s Step) forPool(pool State) Step {
 	s.Pool = pool.Name
 	return s
 }

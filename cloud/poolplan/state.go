@@ -15,13 +15,12 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 )
 
-// Pauses between requests that would be repeats as long as the cloud has not
-// caught up, or that cannot help until a person has acted.
+// Pauses before a request is repeated.
 const (
 	// SettlePause is how long a cloud may take to list what it was asked for.
 	SettlePause = 2 * time.Minute
-	// FailurePause is the least time between two orders in a zone when the first was refused, or its worker failed: for
-	// want of quota or capacity, mostly, and clouds have many words for that. It doubles, up to longestPause.
+	// FailurePause is the least time between two orders in a zone when the first was refused, or its worker failed: mostly
+	// for want of quota or capacity. It doubles, up to longestPause.
 	FailurePause = 10 * time.Minute
 	longestPause = FailurePause << 3
 )
@@ -29,20 +28,19 @@ const (
 // State is a pool as its provider sees it.
 type State struct {
 	cloud.Pool
-	// Deleting: the pool is on its way out.
-	Deleting bool
-	// DeleteFailed: and the cloud has given that up.
+	// Deleting says that the pool is being deleted, DeleteFailed that the cloud has given that up.
+	Deleting     bool
 	DeleteFailed bool
 	// Says is the state of the pool in the cloud's words, "" for none.
 	Says string
 	// Fingerprint is that of the flavor and options which it was ordered with, "" where that is unknown.
 	Fingerprint string
-	// SizeUnknown: the cloud does not say the pool's size. What depends on it is refused.
+	// SizeUnknown says that the cloud does not report the pool's size. What depends on it is refused.
 	SizeUnknown bool
-	// TaintsUnseen: the cloud has never shown the pool's taints; what is known of them it has acknowledged.
+	// TaintsUnseen says that the cloud has never shown the pool's taints: Taints are those that it acknowledged.
 	TaintsUnseen bool
-	// Memory is what this instance has asked for lately. It only spaces requests
-	// out: with another one the plan is the same, sooner or later.
+	// Memory is what this process has asked for lately. It only delays requests: without it
+	// the plan is the same.
 	Memory Memory
 	// Ledger is what was asked for within a day, and total how many workers both pools have: see Pair.See.
 	Ledger Ledger
@@ -70,25 +68,25 @@ func (s State) worker(id string) (cloud.Worker, bool) {
 	return s.Workers[i], true
 }
 
-// promising are the workers that are or may become nodes.
-func (s State) promising() []cloud.Worker {
+// viable gives the workers that are nodes or may become such.
+func (s State) viable() []cloud.Worker {
 	return slices.DeleteFunc(slices.Clone(s.Workers), func(w cloud.Worker) bool { return w.State == cloud.WorkerDeleting || w.State == cloud.WorkerFailed })
 }
 
-// soonest gives the zones in the order in which step is to be tried there: the one first where it was asked for
-// longest ago, so that one that is refused holds up no other.
-func (s State) soonest(kind Kind, zones []string) []string {
+// byLastTry sorts zones by when a step of kind was last asked for there, the earliest first, so that a zone that is refused
+// holds up no other.
+func (s State) byLastTry(kind Kind, zones []string) []string {
 	return slices.SortedFunc(slices.Values(zones), func(a, b string) int {
 		of := func(zone string) time.Time { return s.Memory.asked[Step{Kind: kind, Zone: zone}.subject()].at }
 		return cmp.Or(of(a).Compare(of(b)), strings.Compare(a, b))
 	})
 }
 
-// zoneUnknown: the cloud does not report the zone of a live worker, so no count of any zone is known.
+// zoneUnknown reports whether the zone of a live worker is unknown, so that no zone's workers can be counted.
 func (s State) zoneUnknown() bool { return s.live("") > 0 }
 
-// places are the zones of those workers, each once.
-func (s State) places(ids []string) []string {
+// zonesOfWorkers gives the zones of these workers, each once.
+func (s State) zonesOfWorkers(ids []string) []string {
 	var zones []string
 	for _, id := range ids {
 		if w, ok := s.worker(id); ok && !slices.Contains(zones, w.Zone) {
@@ -130,13 +128,13 @@ func (s State) unlessAsked(step Step, what string) Step {
 	return step
 }
 
-// settling: the cloud may not list yet what it was asked for.
+// settling reports whether the cloud may not list yet what this process has asked for.
 func (s State) settling() bool { return s.Now.Sub(s.Memory.settles) < SettlePause }
 
-// settled: it does, whoever has asked.
+// settled reports whether the cloud lists all changes, those of earlier processes too.
 func (s State) settled() bool { return !s.settling() && s.Now.Sub(s.Memory.Since) >= SettlePause }
 
-// Kind is the kind of change.
+// Kind is the kind of a change.
 type Kind string
 
 // The kinds.
@@ -199,8 +197,7 @@ func (s Step) String() string {
 	return ""
 }
 
-// subject is what a step is remembered by: a step of the same subject would
-// repeat it, as long as the cloud does not show what it did.
+// subject is what a step is remembered by: a step of the same subject repeats it.
 func (s Step) subject() string {
 	if s.Kind == Remove {
 		return string(s.Kind) + " " + s.Worker
@@ -213,14 +210,14 @@ func (s Step) subject() string {
 
 // Memory is when requests were last made. The zero value remembers nothing.
 type Memory struct {
-	// Since is when it began: what was asked for before is not known.
+	// Since is when this process began: what was asked for before is not in it.
 	Since   time.Time
 	settles time.Time
 	size    int
 	asked   map[string]request
 }
 
-// request is when a step was last asked for, for which worker, how often of late without an answer, and why
+// request is when a step was last asked for, for which worker, how often in a row without an answer, and why
 // the cloud refused it, nil when it did not.
 type request struct {
 	at      time.Time
@@ -229,7 +226,7 @@ type request struct {
 	refusal error
 }
 
-// Refused remembers that the cloud refused s. What is about other zones, workers or sizes goes on meanwhile.
+// Refused remembers that the cloud refused s. Steps for other zones, workers or sizes go on meanwhile.
 func (m *Memory) Refused(s Step, err error, now time.Time) {
 	if slices.Contains([]Kind{AddZone, Replace, Remove, Resize}, s.Kind) {
 		m.keep(s, request{at: now, refusal: err})
@@ -239,8 +236,8 @@ func (m *Memory) Refused(s Step, err error, now time.Time) {
 // fewTries is how often the answer to a request may be lost in a row.
 const fewTries = 3
 
-// Lost remembers that the answer to s was lost, or says nothing: it may have been made. After a few tries that counts
-// as a refusal, as it says.
+// Lost remembers that s has no answer, so that it may have been done. After a few tries that counts as a refusal, which
+// Lost reports.
 func (m *Memory) Lost(s Step, err error, now time.Time) (refused bool) {
 	r := request{at: now, lost: 1}
 	if before := m.asked[s.subject()]; now.Sub(before.at) <= 2*longestPause {
@@ -284,7 +281,7 @@ func (m *Memory) note(s Step, r request) {
 	m.keep(s, r)
 }
 
-// IsQuota reports whether a message of the cloud speaks of a used-up quota.
+// IsQuota reports whether a message of the cloud is about a quota that is used up.
 func IsQuota(message string) bool {
 	message = strings.ToLower(message)
 	return slices.ContainsFunc([]string{"quota", "limit exceeded", "exceeds the limit", "reached the limit", "reached its limit"},

@@ -78,7 +78,7 @@ type call struct {
 // start asks in the background, for so long at most, and waits for the answer for so long as a reconciliation may.
 func (c *poolClient) start(ctx context.Context, limit, wait time.Duration, asked *call, ask func(context.Context) error) {
 	if c.config.Type == v1alpha1.ProviderExistingNodes {
-		limit, wait = existingTimeout, existingTimeout
+		limit, wait = existingTimeout, changeTimeout
 	}
 	ctx, stop := context.WithTimeout(cloud.WithRecord(ctx, c.record), limit)
 	c.pending, asked.done = asked, make(chan struct{})
