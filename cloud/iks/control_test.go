@@ -10,13 +10,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/test/iksserver"
-	"github.com/rrpool/rrpool/test/providertest"
 )
 
 // tampering stands between a provider and the cloud, and makes of it a bad one.
@@ -261,52 +259,5 @@ func TestEachProfileBites(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestAPoolThatGrowsIsNotShrunkOnAnOldList: the lists of a slow cloud lack the workers that were ordered a moment ago,
-// so that the smaller size seems to be there, and a cloud that is asked for it chooses who goes.
-func TestAPoolThatGrowsIsNotShrunkOnAnOldList(t *testing.T) {
-	for _, generation := range both {
-		for name, again := range map[string]func(*environment){"the same process": func(*environment) {}, "a new process": (*environment).restart} {
-			t.Run(generation+", "+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newEnvironment(t, generation, iksserver.Slow)
-					require.NoError(t, w.live(w.wanted(1, 3)))
-					time.Sleep(5 * time.Minute)
-					did, err := w.provider.Ensure(t.Context(), w.wanted(2, 3))
-					require.NoError(t, err)
-					require.NotEmpty(t, did.Did)
-					again(w)
-					for range 100 {
-						_, _ = w.provider.Ensure(t.Context(), w.wanted(1, 3)) // lists that differ are an error
-						time.Sleep(5 * time.Second)
-					}
-					require.Empty(t, w.wrongs)
-				})
-			})
-		}
-	}
-}
-
-// TestATaintThatIsTakenOffShowsAgain: a cloud that has reported taints, and now does
-// not, means that there are none.
-func TestATaintThatIsTakenOffShowsAgain(t *testing.T) {
-	for _, generation := range both {
-		t.Run(generation, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newEnvironment(t, generation, iksserver.Strict)
-				for len(w.ours()) == 0 { // the taints were acknowledged a moment ago
-					_, err := w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.wanted(1, 3)) })
-					require.NoError(t, err)
-				}
-				w.SetPoolTaints(clusterID, providertest.PoolName, map[string]string{})
-				w.Inject(iksserver.Fault{Method: "GET", Path: "getWorkerPool$", Spoil: func(b []byte) []byte {
-					return []byte(strings.Replace(string(b), `"taints":{},`, "", 1))
-				}})
-				require.NoError(t, w.live(w.wanted(1, 3)))
-				require.Empty(t, w.Untainted(providertest.PoolName))
-			})
-		})
 	}
 }

@@ -77,25 +77,6 @@ func TestSpoiledAnswersProveNothing(t *testing.T) {
 	}
 }
 
-func TestHalfAPoolIsNoBasis(t *testing.T) {
-	for _, generation := range both {
-		t.Run(generation, func(t *testing.T) {
-			sizeless := rewrite(poolList+"|"+singlePool, 0, without("workerCount", "sizePerZone"))
-			w, p := settled(t, generation, spec(2))
-			before := w.Mutations()
-			w.Server.Inject(sizeless)
-			_, err := p.Ensure(context.Background(), spec(3))
-			require.True(t, cloud.Is(err, cloud.Unavailable), "a missing size is not 0: %v", err)
-			require.Equal(t, before, w.Mutations())
-			w = newWorld(t, generation)
-			w.Server.Inject(sizeless)
-			w.AddForeignPool()
-			_, err = w.provider(t, nil).Ensure(context.Background(), spec(3))
-			require.True(t, cloud.Is(err, cloud.Conflict), "of a pool that is not ours it does not matter: %v", err)
-		})
-	}
-}
-
 // TestARequestHasAnEnd where its caller sets none.
 func TestARequestHasAnEnd(t *testing.T) {
 	w := newWorld(t, iksserver.VPC)

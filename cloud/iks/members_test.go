@@ -134,7 +134,8 @@ func TestWhatMayBeOursIsReadWholeOrNotAtAll(t *testing.T) {
 func TestAPoolWithoutASize(t *testing.T) {
 	for _, generation := range both {
 		w, p := settled(t, generation, spec(2))
-		w.Server.Inject(rewrite(poolList+"|"+singlePool, 0, without("workerCount", "sizePerZone")))
+		sizeless := rewrite(poolList+"|"+singlePool, 0, without("workerCount", "sizePerZone"))
+		w.Server.Inject(sizeless)
 		got := observe(t, p)
 		require.Equal(t, 2, got.SizePerZone, "as many as there are")
 		require.Contains(t, got.Problems[0], "does not say the size")
@@ -147,6 +148,10 @@ func TestAPoolWithoutASize(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "deleted the pool", progress.Did)
 		require.Zero(t, w.Pools())
+		w = newWorld(t, generation)
+		w.Server.Inject(sizeless)
+		w.AddForeignPool()
+		_ = refused(t, w.provider(t, nil), spec(3), cloud.Conflict)
 	}
 }
 
@@ -185,28 +190,6 @@ func TestAPoolThatStaysOnItsWayOut(t *testing.T) {
 			}
 		}
 		require.Equal(t, mutations+4, w.Mutations())
-	}
-}
-
-// A deletion that the cloud gives up is asked for again, ever more slowly, and holds up no other change.
-func TestAWorkerWhoseDeletionFails(t *testing.T) {
-	for _, generation := range both {
-		w, p := settled(t, generation, spec(1))
-		id, mutations := w.Workers()[0].ID, w.Mutations()
-		gaveUp := func() { w.Server.Break(clusterID, id, "delete_failed", "critical", "Incorrect account for worker") }
-		for _, minutes := range []int{0, 10, 20, 40} {
-			w.Advance(time.Duration(minutes) * time.Minute)
-			gaveUp()
-			require.Equal(t, "removed worker "+id, ensure(t, p, spec(1)).Did, minutes)
-			gaveUp()
-		}
-		require.Equal(t, mutations+4, w.Mutations())
-		w.Advance(time.Minute)
-		require.Contains(t, ensure(t, p, spec(1)).Did, "asked for 1 workers per zone", "one comes in its place")
-		w.Advance(79 * time.Minute)
-		ensure(t, p, spec(1))
-		settle(t, w, p, spec(1))
-		require.Len(t, w.Workers(), 3)
 	}
 }
 
@@ -264,27 +247,22 @@ func TestAZoneThatThePoolHasIsNoConflict(t *testing.T) {
 
 // A cloud that says so again and again, and never lists the zone, is asked ever more slowly, and that is said.
 func TestAZoneThatThePoolHasAndNeverListsIsAskedForEverMoreSlowly(t *testing.T) {
-	for _, generation := range both {
-		w := newWorld(t, generation)
-		p := w.provider(t, nil)
-		ensure(t, p, spec(1))
-		ensure(t, p, spec(1))
-		w.Server.Inject(iksserver.Fault{
-			Method: http.MethodPost, Path: "Zone$|zones$", Status: http.StatusConflict,
-			Body: `{"code":"Ede7d","type":"BadRequest","description":"The zone is already part of the worker pool."}`,
-		})
-		before, said := w.Mutations(), false
-		for range 24 * 30 {
-			w.Advance(2 * time.Minute)
-			_, err := p.Ensure(t.Context(), spec(1))
-			said = said || cloud.Is(err, cloud.Unexpected)
-		}
-		require.Less(t, w.Mutations()-before, 3*12, "of each of three zones")
-		require.True(t, said)
-		w.ClearFaults()
-		w.Advance(9 * time.Hour)
-		settle(t, w, p, spec(1))
+	w := newWorld(t, iksserver.VPC)
+	p := w.provider(t, nil)
+	ensure(t, p, spec(1))
+	ensure(t, p, spec(1))
+	w.Server.Inject(iksserver.Fault{
+		Method: http.MethodPost, Path: "Zone$", Status: http.StatusConflict,
+		Body: `{"code":"Ede7d","type":"BadRequest","description":"The zone is already part of the worker pool."}`,
+	})
+	before, said := w.Mutations(), false
+	for range 24 * 12 {
+		w.Advance(5 * time.Minute)
+		_, err := p.Ensure(t.Context(), spec(1))
+		said = said || cloud.Is(err, cloud.Unexpected)
 	}
+	require.Less(t, w.Mutations()-before, 3*12, "of each of three zones")
+	require.True(t, said)
 }
 
 // One odd flavor, zone, subnet or VLAN spoils no list, and neither does a field that nothing is read from. Where what is looked for may be the odd

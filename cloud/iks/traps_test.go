@@ -399,30 +399,6 @@ func TestWhatIsNotFoundWasNotOrdered(t *testing.T) {
 	}
 }
 
-// TestARefusedZoneHoldsUpNoOther, and is tried again later.
-func TestARefusedZoneHoldsUpNoOther(t *testing.T) {
-	for _, generation := range both {
-		w := newWorld(t, generation)
-		p := w.provider(t, nil)
-		for range 2 { // the pool, and its taints
-			ensure(t, p, spec(1))
-		}
-		w.Server.Inject(iksserver.Fault{
-			Method: http.MethodPost, Path: "createWorkerPoolZone$|/zones$", Times: 1, Status: http.StatusBadRequest, Body: `{"code":"E1","description":"Nothing is left."}`,
-		})
-		_, err := p.Ensure(context.Background(), spec(1))
-		require.ErrorContains(t, err, "Nothing is left")
-		require.Equal(t, "added zone "+w.zones[1], ensure(t, p, spec(1)).Did)
-		require.Equal(t, "added zone "+w.zones[2], ensure(t, p, spec(1)).Did)
-		w.Advance(5 * time.Minute)
-		_, err = p.Ensure(context.Background(), spec(1))
-		require.ErrorContains(t, err, "Nothing is left")
-		require.Equal(t, 5*time.Minute, cloud.RetryAfter(err))
-		w.Advance(5 * time.Minute)
-		require.Equal(t, "added zone "+w.zones[0], ensure(t, p, spec(1)).Did)
-	}
-}
-
 // TestOneWorkerAtMostComesUntainted in a cloud that acknowledges taints, does not show them, and does not set them.
 func TestOneWorkerAtMostComesUntainted(t *testing.T) {
 	for _, generation := range both {

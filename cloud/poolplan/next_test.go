@@ -300,21 +300,6 @@ func TestAFailedWorkerIsNotReplacedAtOnceAgain(t *testing.T) {
 	}
 }
 
-func TestARefusedReplacementHoldsUpNoOther(t *testing.T) {
-	s, w := whole(1, "a", "b"), want(1)
-	w.Replace = []string{"a-0", "b-0"}
-	for i := range w.Replace {
-		s.Workers[i].State = cloud.WorkerFailed
-	}
-	for _, id := range w.Replace {
-		step := next(t, s, w)
-		require.Equal(t, id, step.Worker)
-		s.Memory.Refused(step, &cloud.Error{Kind: cloud.InvalidInput, Message: "nothing left"}, s.Now)
-	}
-	_, err := poolplan.Next(s, w)
-	require.ErrorContains(t, err, "nothing left")
-}
-
 // One of two workers that are to be replaced never can be, and comes first: the other one is all the same.
 func TestAWorkerThatCannotBeReplacedHoldsUpNoOther(t *testing.T) {
 	for name, other := range map[string]string{"of another zone": "b-0", "of its zone": "a-1"} {
