@@ -22,7 +22,6 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/controlplane"
-	"github.com/rrpool/rrpool/test/fakenetwork"
 	"github.com/rrpool/rrpool/test/iksserver"
 )
 
@@ -54,24 +53,11 @@ type refusal struct {
 
 var refusals = []refusal{
 	{
-		name:   "a BGPPeer of others between nodes of the cluster",
-		cause:  func(s *site) func() { return s.peer("theirs", map[string]any{"peerSelector": "has(spine)"}) },
-		reason: "ForeignInClusterPeer", says: []string{"BGPPeer theirs", "delete it"},
-	},
-	{
 		name: "a BGPPeer of others under our name",
 		cause: func(s *site) func() {
 			return s.peer("rrpool-clients", map[string]any{"peerIP": "192.0.2.1", "asNumber": int64(64513)})
 		},
 		reason: "NameTaken", says: []string{"BGPPeer rrpool-clients", "rename or delete it"},
-	},
-	{
-		name: "a route reflector of others",
-		cause: func(s *site) func() {
-			s.annotate("10.1.0.1", fakenetwork.IDAnnotation, "1.2.3.4")
-			return func() { s.annotate("10.1.0.1", fakenetwork.IDAnnotation, "") }
-		},
-		reason: "ForeignReflector", says: []string{"node 10.1.0.1", "1.2.3.4", "remove its routeReflectorClusterID"},
 	},
 	{
 		name: "a worker pool of others of our name",
@@ -82,14 +68,6 @@ var refusals = []refusal{
 			return nil
 		},
 		reason: "PoolConflict", says: []string{`"route-reflectors"`, "spec.provider.iks.poolName"},
-	},
-	{
-		name: "Calico without BIRD, whose nodes have addresses all the same",
-		cause: func(s *site) func() {
-			pod := calicoNode(s.T, s.admin, "10.1.0.1", corev1.EnvVar{Value: "vxlan"})
-			return func() { require.NoError(s, s.admin.Delete(s.Context(), pod, client.GracePeriodSeconds(0))) }
-		},
-		reason: "BGPDisabled", says: []string{"calico-node runs no BIRD", `is "vxlan"`, "spec.calicoNetwork.bgp: Enabled"},
 	},
 	{
 		name: "an IKS cluster without credentials",
@@ -110,34 +88,12 @@ var refusals = []refusal{
 		reason: "CloudUnauthorized", says: []string{"API key must be valid"},
 	},
 	{
-		name: "a key without permission",
-		cause: fault(iksserver.Fault{
-			Status: http.StatusForbidden, Body: `{"code":"E0003","description":"` + testKey + ` may not do this"}`,
-		}.On(http.MethodGet, "")),
-		reason: "CloudUnauthorized", says: []string{"E0003", "Operator or Administrator"},
-	},
-	{
 		name: "workers that fail",
 		cause: func(s *site) func() {
 			s.cloud.FailNext(1000, "provision_failed", "no capacity for "+testKey)
 			return nil
 		},
 		reason: "PoolProblem", says: []string{"no capacity for"}, orders: true,
-	},
-	{
-		name: "an account whose quota refuses the workers",
-		cause: func(s *site) func() {
-			s.cloud.SetQuota(6)
-			return nil
-		},
-		reason: "PoolProblem", says: []string{"insufficient infrastructure quota"}, orders: true,
-	},
-	{
-		name: "an account whose quota refuses the order",
-		cause: fault(iksserver.Fault{
-			Status: http.StatusBadRequest, Body: `{"code":"E4712","description":"` + testKey + ` is over quota"}`,
-		}.On(http.MethodPost, "Pool")),
-		reason: "CloudQuotaExceeded", says: []string{"over quota"}, orders: true,
 	},
 	{
 		name:   "no CalicoNodeStatus",
@@ -192,10 +148,8 @@ func (s *site) newCloud() {
 func (s *site) meet(tc refusal) {
 	s.Helper()
 	s.newCloud()
-	if tc.reason != "BGPDisabled" { // else nothing shows that BIRD runs, and the manager asks nodes for their sessions first
-		pod := calicoNode(s.T, s.admin, "10.1.0.1", corev1.EnvVar{Value: "bird"})
-		defer func() { require.NoError(s, s.admin.Delete(s.Context(), pod, client.GracePeriodSeconds(0))) }()
-	}
+	pod := calicoNode(s.T, s.admin, "10.1.0.1", corev1.EnvVar{Value: "bird"}) // else the manager asks nodes for their sessions first
+	defer func() { require.NoError(s, s.admin.Delete(s.Context(), pod, client.GracePeriodSeconds(0))) }()
 	remedy := tc.cause(s)
 	began := time.Now()
 	object := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
@@ -282,18 +236,6 @@ func (s *site) peer(name string, spec map[string]any) func() {
 	object.SetName(name)
 	require.NoError(s, s.admin.Create(s.Context(), object))
 	return func() { require.NoError(s, s.admin.Delete(s.Context(), object)) }
-}
-
-// annotate sets an annotation of a node; "" removes it.
-func (s *site) annotate(name, key, value string) {
-	s.Helper()
-	node := &corev1.Node{}
-	require.NoError(s, s.admin.Get(s.Context(), client.ObjectKey{Name: name}, node))
-	before := node.DeepCopy()
-	if delete(node.Annotations, key); value != "" {
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, key, value)
-	}
-	require.NoError(s, s.admin.Patch(s.Context(), node, client.MergeFrom(before)))
 }
 
 func (s *site) withoutReports() func() {

@@ -198,32 +198,6 @@ func TestTheWorkersOfThePoolAreUpdated(t *testing.T) {
 	require.Less(t, report.LongestOutage(), 10*time.Second)
 }
 
-// Another flavor is asked for: a second pool takes over from the first, reflector by reflector, and nothing is lost.
-func TestThePoolGetsAnotherFlavor(t *testing.T) {
-	lab.SkipLong(t)
-	ctx, s := site.ForTest(t, site.Options{})
-	migrate(t, ctx, s, func(o *v1alpha1.RouteReflectorPool) {
-		o.Spec.Rollout.RemovalDelay = metav1.Duration{Duration: 10 * time.Second}
-	})
-	s.Lab.Checkpoint("another flavor")
-	object, err := s.Pool(ctx)
-	require.NoError(t, err)
-	object.Spec.Provider.IKS.Flavor = "bx2.4x16"
-	require.NoError(t, s.Client.Update(ctx, object))
-	second, fewest := site.PoolName+"-b", 99
-	require.NoError(t, s.WaitFor(within(t, ctx), "the second pool alone", func(o *v1alpha1.RouteReflectorPool) bool {
-		fewest = min(fewest, len(current(t, ctx, s)))
-		return isReady(o) && slices.Equal([]string{"default", second}, s.Cloud.Pools(site.ClusterID)) && len(current(t, ctx, s)) == 3
-	}))
-	require.Equal(t, 3, fewest)
-	require.False(t, meshOn(t, ctx, s))
-	for _, w := range s.Cloud.Workers(site.ClusterID, second) {
-		require.Equal(t, "bx2.4x16", w.Flavor)
-		require.Contains(t, current(t, ctx, s), w.IP)
-	}
-	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
-}
-
 func current(t *testing.T, ctx context.Context, s *site.Site) []string { //nolint:revive // t comes first in tests
 	t.Helper()
 	names, err := s.CurrentReflectors(ctx)

@@ -135,33 +135,6 @@ func TestMigrationAndReturn(t *testing.T) {
 	}
 }
 
-// Where IBM Cloud's answers hold less than they may, or come late and out of order, the same takes longer and loses nothing either.
-func TestMigrationOnACloudThatIsHarder(t *testing.T) {
-	lab.SkipLong(t)
-	for profile, generation := range map[iksserver.Profile]string{
-		iksserver.Sparse: iksserver.Classic, iksserver.Slow: iksserver.VPC, iksserver.Strict: iksserver.VPC,
-	} {
-		t.Run(string(profile), func(t *testing.T) {
-			ctx, s := site.ForTest(t, site.Options{Profile: profile, Generation: generation})
-			ctx, cancel := context.WithTimeout(ctx, 25*time.Minute)
-			defer cancel()
-			before := bgpConfiguration(t, ctx, s)
-			require.NoError(t, s.StartManager("--leader-elect=false"))
-			started := time.Now()
-			require.NoError(t, s.CreatePool(ctx, nil))
-			require.NoError(t, s.WaitReady(ctx))
-			t.Logf("%s: on reflectors after %s", profile, time.Since(started).Round(time.Second))
-			requireMigrated(t, ctx, s, 3)
-			started = time.Now()
-			require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))
-			require.NoError(t, s.WaitReady(ctx))
-			t.Logf("%s: on the mesh after %s", profile, time.Since(started).Round(time.Second))
-			requireMeshed(t, ctx, s, before)
-			require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
-		})
-	}
-}
-
 func migrate(t *testing.T, ctx context.Context, s *site.Site, edit func(*v1alpha1.RouteReflectorPool), flags ...string) { //nolint:revive // t comes first in tests
 	t.Helper()
 	require.NoError(t, s.StartManager(flags...))

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rrpool/rrpool/test/e2e/site"
-	"github.com/rrpool/rrpool/test/lab"
 )
 
 // backByHand is the way back without the manager.
@@ -116,24 +115,6 @@ func cordoned(t *testing.T, ctx context.Context, s *site.Site) []string { //noli
 		}
 	}
 	return names
-}
-
-// A cluster that never had settings for BGP has none afterwards.
-func TestBackByHandWithoutBGPConfiguration(t *testing.T) {
-	skipWalk(t)
-	lab.SkipLong(t)
-	blocks := blocksOf(t, backByHand, `ibmcloud ks worker-pool rm --cluster "$cluster" --worker-pool route-reflectors`, "calicoctl get bgpconfiguration default --output yaml")
-	ctx, s := site.ForTest(t, site.Options{Bare: true})
-	require.Nil(t, bgpConfiguration(t, ctx, s))
-	pretendFelix(t)
-	runtime := s.StartRuntime()
-	w := newWalker(t, s)
-	w.walk([]Block{{Text: "apikey=" + site.APIKey + "\n"}, {Text: onIKS}})
-	runtime.Stop()
-	w.walk(blocks)
-	requireMeshed(t, ctx, s)
-	require.Nil(t, bgpConfiguration(t, ctx, s))
-	requireNothingLost(t, s)
 }
 
 // Words by which the blocks of two steps are found.

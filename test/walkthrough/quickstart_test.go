@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
@@ -33,18 +32,7 @@ var notRunOnIKS = []string{
 // A newcomer who types the page goes from a cluster that has never heard of rrpool to route reflectors, back, and away, and loses nothing.
 func TestQuickStartOnVPC(t *testing.T) {
 	skipWalk(t)
-	walkQuickStart(t, site.Options{Generation: iksserver.VPC, Bare: true})
-}
-
-func TestQuickStartOnClassic(t *testing.T) {
-	skipWalk(t)
-	lab.SkipLong(t)
-	walkQuickStart(t, site.Options{Generation: iksserver.Classic, Zones: 2, MeshPassword: "s3cret", Bare: true})
-}
-
-func walkQuickStart(t *testing.T, o site.Options) {
-	t.Helper()
-	ctx, s := site.ForTest(t, o)
+	ctx, s := site.ForTest(t, site.Options{Generation: iksserver.VPC, Bare: true})
 	// What IKS itself puts into the namespace default.
 	_, err := s.Lab.Kube().CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "all-icr-io", Namespace: "default"},
@@ -147,55 +135,6 @@ func TestExistingNodes(t *testing.T) {
 	}
 	w.after["rrpool rollback"] = func() { requireMeshed(t, ctx, s) }
 	w.walk(blocksOf(t, "docs/existing-nodes.md"))
-	requireNothingLost(t, s)
-}
-
-// The same on nodes as kind makes them from our file, and everything is removed in the end.
-func TestKind(t *testing.T) {
-	skipWalk(t)
-	lab.SkipLong(t)
-	// The nodes are named as kind names them.
-	text, err := os.ReadFile("../../config/overlays/kind/cluster.yaml")
-	require.NoError(t, err)
-	var cluster struct {
-		Name  string
-		Nodes []struct {
-			Role   string
-			Labels map[string]string
-		}
-	}
-	require.NoError(t, yaml.Unmarshal(text, &cluster))
-	var specs []lab.NodeSpec
-	names := map[string]int{}
-	for _, n := range cluster.Nodes {
-		spec := lab.NodeSpec{Name: cluster.Name + "-" + n.Role, Zone: n.Labels["topology.kubernetes.io/zone"]}
-		if names[n.Role]++; names[n.Role] > 1 {
-			spec.Name += string(rune('0' + names[n.Role]))
-		}
-		if spec.Pods = 1; n.Role == "control-plane" {
-			spec.Pods, spec.Labels, spec.Taints = 0, map[string]string{controlPlane: ""}, controlPlaneTaint()
-		}
-		specs = append(specs, spec)
-	}
-	ctx, s := site.ForTest(t, site.Options{Nodes: specs, Bare: true})
-	s.StartRuntime()
-	w := newWalker(t, s)
-	w.after["rrpool migrate"] = func() {
-		current, err := s.CurrentReflectors(ctx)
-		require.NoError(t, err)
-		requireReflected(t, ctx, s, current...)
-	}
-	w.after["rrpool rollback"] = func() { requireMeshed(t, ctx, s) }
-	w.after["kubectl delete -k"] = func() {
-		_, err := s.Pool(ctx)
-		require.Error(t, err, "the CRD is gone")
-	}
-	w.walk(blocksOf(t, "docs/kind.md",
-		"make build", "kind create cluster --config config/overlays/kind/cluster.yaml",
-		"kubectl create -f https://raw.githubusercontent.com/projectcalico/calico/v3.31.0/manifests/operator-crds.yaml",
-		"kubectl --namespace calico-system exec daemonset/calico-node --container calico-node -- birdcl -s /var/run/calico/bird.ctl show protocols",
-		"kubectl apply -f - <<'YAML'", "docker build --tag rrpool-manager:dev .", "docker stop rrpool-worker3", "docker start rrpool-worker3",
-		"kind delete cluster --name rrpool"))
 	requireNothingLost(t, s)
 }
 
