@@ -28,13 +28,13 @@ const (
 	// startTimeout is how long BIRD may take to read its configuration and answer, answerTimeout to answer while it works.
 	startTimeout  = 2 * time.Minute
 	answerTimeout = 5 * time.Minute
-	// askEvery is how often it is asked for its status while it is measured.
+	// askEvery is the interval of requests for BIRD's status during a measurement.
 	askEvery = 100 * time.Millisecond
 	birdPort = 179
 	nodeName = "reflector" // in Calico's datastore
 )
 
-// prepareHost gives loopback all addresses of the nodes. Loopback needs no entries in the kernel's table of neighbours, which all
+// prepareHost adds all addresses of the nodes to loopback, which needs no entries in the kernel's neighbour table that all
 // namespaces share.
 func prepareHost() error {
 	loopback, err := netlink.LinkByName("lo")
@@ -48,17 +48,17 @@ func prepareHost() error {
 	return nil
 }
 
-// kernelProtocol is taken out of Calico's configuration: routes are not to be written into a kernel.
+// kernelProtocol is removed from Calico's configuration, so that no routes are written into the kernel.
 var kernelProtocol = regexp.MustCompile(`(?s)\nprotocol kernel \{.*?\n\}\n`)
 
-// configure lets Calico's confd render the reflector's configuration for so many clients, from Calico's templates, and returns its path.
+// configure renders the reflector's configuration for a number of clients by Calico's confd and templates, and returns its path.
 func configure(ctx context.Context, dir string, clients int) (string, error) {
 	calico, err := controlplane.CalicoSources(ctx)
 	if err != nil {
 		return "", err
 	}
 	templates := filepath.Join(calico, "confd", "etc", "calico", "confd", "templates")
-	if err := os.Setenv("NODENAME", nodeName); err != nil { // the templates ask for it
+	if err := os.Setenv("NODENAME", nodeName); err != nil { // the templates read it
 		return "", fmt.Errorf("naming the node: %w", err)
 	}
 	logrus.SetLevel(logrus.WarnLevel) // confd's
@@ -82,17 +82,17 @@ func configure(ctx context.Context, dir string, clients int) (string, error) {
 	return path, os.WriteFile(path, kernelProtocol.ReplaceAll(text, []byte("\n")), 0o600)
 }
 
-// store is Calico's datastore as confd's templates see it.
+// store is Calico's datastore as keys and values for confd's templates.
 type store map[string]string
 
-// datastore describes a reflector whose clients are ordinary nodes, as BGPPeers with selectors make it in the topology Single: the mesh
-// is off, clients have no cluster ID. Each peer is as confd gives it to its templates by default.
+// datastore returns the keys of a reflector in the topology Single: the mesh
+// is off, and clients have no cluster ID. Each peer has confd's default values.
 func datastore(clients int) store {
 	host := "/bgp/v1/host/" + nodeName
 	s := store{
 		host + "/ip_addr_v4":       reflectorAddress.String(),
 		host + "/rr_cluster_id":    clusterID,
-		host + "/bind_mode":        "NodeIP", // all addresses are local: BIRD would meet itself at its clients'
+		host + "/bind_mode":        "NodeIP", // all addresses are local, so BIRD must listen on its own only
 		"/bgp/v1/global/as_num":    strconv.Itoa(as),
 		"/bgp/v1/global/node_mesh": `{"enabled": false}`,
 		"/v1/ipam/v4/pool/pool":    fmt.Sprintf(`{"cidr": %q}`, podNetwork),
@@ -105,27 +105,27 @@ func datastore(clients int) store {
 	return s
 }
 
-// SetPrefixes does nothing: everything is there.
+// SetPrefixes does nothing.
 func (store) SetPrefixes([]string) error { return nil }
 
-// GetValues returns everything; the templates pick.
+// GetValues returns all keys.
 func (s store) GetValues([]string) (map[string]string, error) { return s, nil }
 
-// WatchPrefix is not used: nothing changes.
+// WatchPrefix is not called.
 func (store) WatchPrefix(string, []string, uint64, chan bool) (string, error) {
 	return "", errors.New("nothing changes here")
 }
 
-// GetCurrentRevision is always the same.
+// GetCurrentRevision returns a constant.
 func (store) GetCurrentRevision() uint64 { return 1 }
 
 type bird struct {
 	*controlplane.Process
 	socket, log string
-	seen        procfs.Proc // as the kernel sees it
+	seen        procfs.Proc // of the kernel's statistics
 }
 
-// startBIRD starts it as calico-node does, and returns when it answers.
+// startBIRD starts BIRD as calico-node does, and waits until it answers.
 func startBIRD(ctx context.Context, dir, config string) (*bird, error) {
 	b := &bird{socket: filepath.Join(dir, "bird.ctl"), log: filepath.Join(dir, "bird.log")}
 	var err error
@@ -150,7 +150,7 @@ func startBIRD(ctx context.Context, dir, config string) (*bird, error) {
 	return b, nil
 }
 
-// ask asks for BIRD's status over its control socket and waits for the answer, as calico-node's readiness probe does.
+// ask requests BIRD's status by its control socket, as calico-node's readiness probe does.
 func (b *bird) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (b *bird) ask(ctx context.Context) error {
 	return err
 }
 
-// slowest asks again and again until ctx ends, and returns how long the slowest answer took, the one that is still missing included.
+// slowest repeats ask until ctx ends, and returns the longest time until an answer, including one that has not arrived.
 func (b *bird) slowest(ctx context.Context) time.Duration {
 	var most time.Duration
 	for {
@@ -178,7 +178,7 @@ func (b *bird) cpu() (time.Duration, error) {
 	return time.Duration(spent.RunningNanoseconds), err //nolint:gosec // G115: at most hours
 }
 
-// peakMemory is the most that BIRD ever had resident, in bytes.
+// peakMemory returns BIRD's largest resident set, in bytes.
 func (b *bird) peakMemory() (int64, error) {
 	status, err := b.seen.NewStatus()
 	return int64(status.VmHWM), err //nolint:gosec // G115: bytes of memory

@@ -21,36 +21,36 @@ import (
 )
 
 const (
-	// attemptsAtOnce is how many clients connect at a time: BIRD's backlog, so that the kernel drops none. Dropped ones try again
-	// after seconds, which spreads the load: this is harder on BIRD.
+	// attemptsAtOnce is how many clients connect at a time: BIRD's backlog, so that the kernel drops no connection. A dropped one
+	// is retried after seconds, which would reduce BIRD's load.
 	attemptsAtOnce = 8
-	// attemptTimeout bounds one attempt from the connect to BIRD's OPEN: as long as BIRD waits before it connects again.
+	// attemptTimeout is the limit from connecting to BIRD's OPEN: the time after which BIRD retries.
 	attemptTimeout = 5 * time.Second
 	// pause before the next attempt.
 	pause = 20 * time.Millisecond
-	// keepaliveEvery is a third of the hold time at most; BIRD does not get to everyone at once.
+	// keepaliveEvery is less than a third of the hold time, because BIRD may read late.
 	keepaliveEvery = 50 * time.Second
 )
 
 type clientSet struct {
 	clients  []*client
 	prefixes int           // of all clients together, each announces about as many
-	attempts chan struct{} // slots for connecting
+	attempts chan struct{} // limits concurrent attempts
 	ends     context.Context
 	end      context.CancelFunc
 	running  sync.WaitGroup
 
 	mu            sync.Mutex
 	establishedAt time.Time // of the last session
-	lost, routes  int64     // sessions that ended by themselves; prefixes that were sent, repeated ones too
+	lost, routes  int64     // sessions that ended by themselves; received prefixes, including repeated ones
 	last          error     // why an attempt or session ended
 }
 
-// client is a node: it connects, announces its blocks, and records the prefixes that it is sent. The clientSet's mu guards what is below conn.
+// client is a node: it connects, announces its blocks, and records the prefixes that it receives. The clientSet's mu guards conn and the fields after it.
 type client struct {
 	*clientSet
 	number int
-	silent bool // it announces nothing
+	silent bool // announces nothing
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 
@@ -68,7 +68,7 @@ func newClientSet(n, prefixes int, silent func(number int) bool) *clientSet {
 	return c
 }
 
-// start lets all connect. They stay until close, so that what is missing can be seen.
+// start makes all clients connect until close.
 func (c *clientSet) start() {
 	for _, each := range c.clients {
 		each.launch(false)
@@ -76,7 +76,7 @@ func (c *clientSet) start() {
 	c.running.Go(func() { wait.UntilWithContext(c.ends, c.keepAlive, keepaliveEvery) })
 }
 
-// restart ends clients as when their BIRDs are killed, and lets them connect again when all are gone: at the time returned.
+// restart ends the sessions of clients as when their BIRDs are killed, and makes them connect again when all have ended, at the returned time.
 func (c *clientSet) restart(clients ...*client) time.Time {
 	for _, each := range clients {
 		each.stop()
@@ -109,7 +109,7 @@ func (c *clientSet) keepAlive(context.Context) {
 	}
 }
 
-// converged reports whether every client has every other client's prefix, and how many prefixes were sent so far, repeated ones too.
+// converged reports whether every client has the prefixes of all others, and how many prefixes were received so far, including repeated ones.
 func (c *clientSet) converged() (all bool, routes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *clientSet) converged() (all bool, routes int64) {
 // lacks reports whether a prefix of another client is missing.
 func (c *client) lacks() bool { return c.held < c.prefixes-len(c.own()) }
 
-// own are the numbers of the prefixes that a client announces.
+// own returns the numbers of the prefixes that a client announces.
 func (c *client) own() (numbers []int) {
 	for i := c.number; i < c.prefixes; i += len(c.clients) {
 		numbers = append(numbers, i)
@@ -149,14 +149,14 @@ func (c *client) launch(restarted bool) {
 	})
 }
 
-// session is one attempt, and the session that comes of it.
+// session connects once, and follows the session until it ends.
 func (c *client) session(ctx context.Context, restarted bool) error {
 	conn, reader, err := c.connect(ctx, restarted)
 	if err != nil {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // it is over either way
-	// A stopped client closes without a NOTIFICATION, as when its BIRD is killed: BIRD keeps its routes for the restart time.
+	// A stopped client closes the connection without a NOTIFICATION, as a killed BIRD: its routes are kept for the restart time.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	hello := append([]byte{}, keepalive...)
 	for _, i := range c.own() {
@@ -170,7 +170,7 @@ func (c *client) session(ctx context.Context, restarted bool) error {
 	return c.follow(conn, reader)
 }
 
-// follow records what BIRD sends until the session ends. It is Established with the first KEEPALIVE.
+// follow processes BIRD's messages until the session ends. The session is Established with the first KEEPALIVE.
 func (c *client) follow(conn net.Conn, reader *bufio.Reader) error {
 	for first := true; ; first = false {
 		if err := conn.SetReadDeadline(time.Now().Add(holdTime * time.Second)); err != nil {
@@ -195,7 +195,7 @@ func (c *client) follow(conn net.Conn, reader *bufio.Reader) error {
 	}
 }
 
-// connect gets as far as BIRD's OPEN, as soon as a slot is free.
+// connect connects and returns after BIRD's OPEN.
 func (c *client) connect(ctx context.Context, restarted bool) (net.Conn, *bufio.Reader, error) {
 	select {
 	case c.attempts <- struct{}{}:
@@ -233,7 +233,7 @@ func unexpected(kind byte, body []byte) error {
 	return fmt.Errorf("an unexpected message of type %d", kind)
 }
 
-// learn records the prefixes of an UPDATE. Its own does not come back: BIRD sends no route to where it has it from.
+// learn records the prefixes of an UPDATE. BIRD does not send a client's own prefixes back.
 func (c *client) learn(body []byte) error {
 	withdrawn, announced, err := split(body)
 	if err != nil {
@@ -262,7 +262,7 @@ func (c *client) learn(body []byte) error {
 	return errors.Join(note(withdrawn, false), note(announced, true))
 }
 
-// lacking reports how far the clients are from having converged, and why a session of theirs ended last.
+// lacking describes how many clients have not converged, and why a session ended last.
 func (c *clientSet) lacking() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,8 +270,8 @@ func (c *clientSet) lacking() string {
 	return fmt.Sprintf("%d of %d clients have every prefix (last error: %v)", len(have), len(c.clients), c.last)
 }
 
-// The clients only have to know which prefixes they are sent. A library would decode every attribute of millions of routes on the
-// cores that BIRD is measured on.
+// The clients decode only the prefixes. A library would decode every attribute of millions of routes, on the
+// cores that BIRD runs on.
 
 // The types of messages, RFC 4271.
 const (
@@ -283,7 +283,7 @@ const (
 
 const (
 	headerSize     = 19
-	largestMessage = 4096 // without the capability for extended messages, which Calico does not switch on
+	largestMessage = 4096 // without extended messages, which Calico does not enable
 	holdTime       = 240  // seconds, BIRD's default; Calico sets none
 	restartTime    = 120  // seconds, BIRD's default for graceful restart
 	pathBytes      = 4    // size of the path ID before each prefix with ADD-PATH (RFC 7911)
@@ -291,32 +291,32 @@ const (
 	as        = 64512
 	clusterID = "244.0.0.1"
 	blockBits = 26
-	// firstClient leaves the beginning of the node network to the reflector.
+	// firstClient is the number of the first client's address.
 	firstClient = 256
-	// mostBlocks is how many fit into the network of pods.
+	// mostBlocks is the number of blocks in the network of pods.
 	mostBlocks = 1 << (blockBits - 12)
 )
 
 var (
-	// nodeNetwork is local as a whole: every address in it is the loopback's.
+	// nodeNetwork is an address range of loopback.
 	nodeNetwork      = netip.MustParsePrefix("172.20.0.0/16")
 	podNetwork       = netip.MustParsePrefix("10.240.0.0/12")
 	reflectorAddress = netip.MustParseAddr("172.20.0.1")
 
 	keepalive = message(typeKeepalive, nil)
-	// endOfRIB is an empty UPDATE. A BIRD that has restarted sends nothing before it has everyone's.
+	// endOfRIB is an empty UPDATE. A restarted BIRD advertises nothing before it has received one of every neighbour.
 	endOfRIB = message(typeUpdate, make([]byte, 4))
 	errShort = errors.New("the message ends early")
 )
 
 func clientAddress(number int) netip.Addr { return lab.Nth(nodeNetwork.Addr(), firstClient+number) }
 
-// block is one of the prefixes that clients announce.
+// block returns the prefix with a number.
 func block(number int) netip.Prefix {
 	return netip.PrefixFrom(lab.Nth(podNetwork.Addr(), number<<(32-blockBits)), blockBits)
 }
 
-// numberOf is the number of a block.
+// numberOf returns the number of a block.
 func numberOf(prefix netip.Prefix) (int, error) {
 	if prefix.Bits() != blockBits || !podNetwork.Contains(prefix.Addr()) {
 		return 0, fmt.Errorf("no client announces %s", prefix)
@@ -335,8 +335,8 @@ func message(kind byte, body []byte) []byte {
 	return append(append(m, kind), body...)
 }
 
-// open has the capabilities of a Calico node's BIRD, in its order. A client that comes back says that it has restarted and still
-// forwards, as bird -R does.
+// open returns an OPEN with the capabilities of a Calico node's BIRD, in its order. A restarted client sets the flags for restart and
+// preserved forwarding state, as bird -R does.
 func open(id netip.Addr, restarted bool) []byte {
 	restart, forwarding := uint16(restartTime), byte(0)
 	if restarted {
@@ -355,7 +355,7 @@ func open(id netip.Addr, restarted bool) []byte {
 	return message(typeOpen, append(body, capabilities...))
 }
 
-// announce is a node's own block: origin IGP, no AS path, itself as the next hop, local preference 100, one path.
+// announce returns an UPDATE with one path to a block: origin IGP, no AS path, local preference 100.
 func announce(block netip.Prefix, nextHop netip.Addr) []byte {
 	attributes := append([]byte{0x40, 1, 1, 0, 0x40, 2, 0, 0x40, 3, 4}, nextHop.AsSlice()...)
 	attributes = append(attributes, 0x40, 5, 4, 0, 0, 0, 100)
@@ -391,7 +391,7 @@ func split(body []byte) (withdrawn, announced []byte, err error) {
 	return withdrawn, announced, err
 }
 
-// sized cuts a field off that begins with its length in two bytes.
+// sized splits off a field that begins with its length in two bytes.
 func sized(body []byte) (field, rest []byte, err error) {
 	if len(body) < 2 || len(body) < 2+int(binary.BigEndian.Uint16(body)) {
 		return nil, nil, errShort

@@ -1,14 +1,14 @@
 //go:build linux
 
-// Command bench measures what one route reflector can carry: it loads one real BIRD with more and more synthetic clients, and shows how
-// convergence, CPU time and memory grow.
+// Command bench measures the capacity of one route reflector: it connects increasing numbers of synthetic clients to a real BIRD, and
+// prints convergence, CPU time and memory.
 //
 //	bench [--sizes 100,500,1000,2000] [--prefixes 5000]
 //
 // BIRD is configured by Calico's own confd from Calico's own templates, as the route reflector of a cluster in the topology Single, and
-// started as calico-node starts it. What differs: there is no kernel protocol, so routes are not written into a kernel (N writes beside N²
-// routes sent), and the clients are no BIRDs: they say in their OPEN what a BIRD on a Calico node says, announce blocks of
-// addresses, and read everything. All are addresses of one loopback.
+// started as calico-node starts it. There are two differences: BIRD has no kernel protocol, so routes are not written into a kernel (N writes
+// beside N² routes sent), and the clients are no BIRDs: they send the OPEN of a Calico node's BIRD, announce address
+// blocks, and read everything. All have addresses of one loopback.
 package main
 
 import (
@@ -55,7 +55,7 @@ func run(ctx context.Context, sizes []int, prefixes int) error {
 	if err := lab.Isolate(ctx, os.Stderr); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(max(1, runtime.NumCPU()-1)) // BIRD needs a core of its own
+	runtime.GOMAXPROCS(max(1, runtime.NumCPU()-1)) // leaves a core to BIRD
 	dir, err := os.MkdirTemp("", "rrbench-")
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
@@ -77,7 +77,7 @@ func run(ctx context.Context, sizes []int, prefixes int) error {
 	return nil
 }
 
-// digits keeps two or three of them.
+// digits rounds to two or three digits.
 func digits(d time.Duration) time.Duration {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {
@@ -86,39 +86,39 @@ func digits(d time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// returns is how many clients come back, one after another; the median counts.
+// returns is how many clients restart for Return, one after another.
 const returns = 5
 
 type result struct {
 	Clients  int
 	prefixes int
-	// Restart is the worst case: BIRD has just started, and all clients connect at the same moment.
+	// Restart is the worst case: BIRD has just started, and all clients connect at the same time.
 	Restart figures
-	// Sessions is when, in the restart, the last session was Established.
+	// Sessions is the time until the last session was Established, in Restart.
 	Sessions time.Duration
-	// SlowestAnswer is the longest that BIRD kept its control socket waiting in the restart.
+	// SlowestAnswer is the longest time until BIRD's control socket answered, in Restart.
 	SlowestAnswer time.Duration
-	// PeakMemory is the most that BIRD had resident, in bytes.
+	// PeakMemory is BIRD's largest resident set, in bytes.
 	PeakMemory int64
 	// Lost is how many Established sessions ended by themselves.
 	Lost int64
-	// Return is one client whose BIRD was killed and is back, while all others are up: the median of several.
+	// Return is the restart of one client while all others are up: the median of several.
 	Return figures
-	// AllReturn is when all clients vanish and connect again at the same moment, to a BIRD that stayed up.
+	// AllReturn is the restart of all clients at the same time, while BIRD runs on.
 	AllReturn figures
 }
 
-// figures are of one event, from its beginning until every client has every prefix.
+// figures are measured from an event until every client has every prefix.
 type figures struct {
 	Converged time.Duration
-	// CPU is BIRD's time on a processor.
+	// CPU is BIRD's processor time.
 	CPU time.Duration
-	// RoutesSent is what the clients received, repetitions included.
+	// RoutesSent counts the prefixes that clients received, including repeated ones.
 	RoutesSent int64
 }
 
-// measure loads a BIRD with clients that announce prefixes, at least one each and mostBlocks together, until ctx ends at most: that the clients have not converged by then is an error
-// which names what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
+// measure measures a BIRD with clients that together announce prefixes, at least one each. If they have not converged when ctx ends,
+// the error says what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
 func measure(ctx context.Context, clients, prefixes int, silent func(number int) bool, dir string) (result, error) {
 	r := result{Clients: clients, prefixes: prefixes}
 	if err := r.measure(ctx, silent, dir); err != nil {
@@ -183,7 +183,7 @@ func (r *result) restart(ctx context.Context, daemon *bird, c *clientSet) error 
 	return err
 }
 
-// event measures from the beginning, which cause returns, until every client has every prefix.
+// event measures from the time that cause returns until every client has every prefix.
 func event(ctx context.Context, daemon *bird, c *clientSet, cause func() time.Time) (figures, error) {
 	before, err := daemon.cpu()
 	if err != nil {

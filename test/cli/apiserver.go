@@ -27,16 +27,16 @@ import (
 	"github.com/rrpool/rrpool/test/controlplane"
 )
 
-// Apiserver is a real one, and a user of it who may do what is granted.
+// Apiserver is a real apiserver, and a user who has the rights of Grant.
 type Apiserver struct {
 	*testing.T
 	*controlplane.ControlPlane
-	// Admin may do everything.
+	// Admin has all rights.
 	Admin client.Client
 	user  string
 }
 
-// RealApiserver is the one that all tests of a binary share: see controlplane.ForTest.
+// RealApiserver returns the apiserver that all tests of a binary share: see controlplane.ForTest.
 func RealApiserver(t *testing.T, user string) *Apiserver {
 	t.Helper()
 	plane, scheme := controlplane.ForTest(t), runtime.NewScheme()
@@ -46,7 +46,7 @@ func RealApiserver(t *testing.T, user string) *Apiserver {
 	return &Apiserver{t, plane, admin, user}
 }
 
-// Main is the TestMain of a package that uses it.
+// Main is the TestMain of a package that calls RealApiserver.
 func Main(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
@@ -54,13 +54,13 @@ func Main(m *testing.M) {
 	controlplane.Main(m)
 }
 
-// Kubeconfig is the path of the user's.
+// Kubeconfig returns the path of the user's kubeconfig.
 func (a *Apiserver) Kubeconfig() string {
 	a.Helper()
 	return Kubeconfig(a.T, a.UserConfig(a.user))
 }
 
-// Create makes objects that go with the test, but for namespaces, which stay.
+// Create creates objects, which are deleted at the end of the test, except namespaces.
 func (a *Apiserver) Create(objects ...client.Object) {
 	a.Helper()
 	for _, o := range objects {
@@ -73,7 +73,7 @@ func (a *Apiserver) Create(objects ...client.Object) {
 	}
 }
 
-// Node makes a Ready node that speaks BGP, which edit may change before.
+// Node creates a Ready node that speaks BGP. edits may change it before.
 func (a *Apiserver) Node(name, zone, address string, edits ...func(*corev1.Node)) {
 	a.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -87,7 +87,7 @@ func (a *Apiserver) Node(name, zone, address string, edits ...func(*corev1.Node)
 	require.NoError(a, a.Admin.Status().Update(a.Context(), node))
 }
 
-// Calico makes an object of Calico's, as YAML.
+// Calico creates one of Calico's objects from YAML.
 func (a *Apiserver) Calico(content string, args ...any) {
 	a.Helper()
 	object := &unstructured.Unstructured{}
@@ -96,7 +96,7 @@ func (a *Apiserver) Calico(content string, args ...any) {
 	a.Create(object)
 }
 
-// Grant lets the user do this by the role of this name, and no more: in a namespace, or, without one, everywhere.
+// Grant creates or updates a role of the user: a Role or, without a namespace, a ClusterRole, with exactly these rules.
 func (a *Apiserver) Grant(meta metav1.ObjectMeta, rules ...rbacv1.PolicyRule) {
 	a.Helper()
 	meta = metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace}
@@ -115,7 +115,7 @@ func (a *Apiserver) Grant(meta metav1.ObjectMeta, rules ...rbacv1.PolicyRule) {
 	require.NoError(a, a.Admin.Update(a.Context(), role))
 }
 
-// Eventually calls a command until its answer is as wanted: rights take a moment.
+// Eventually repeats a command until its answer is as wanted, because new rights take a moment.
 func (a *Apiserver) Eventually(ask func() Answer, wanted func(Answer) bool) Answer {
 	a.Helper()
 	var got Answer

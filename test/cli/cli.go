@@ -1,4 +1,4 @@
-// Package cli calls the commands of rrpool in tests as a user does, with a fixed clock and no environment.
+// Package cli runs rrpool's commands in tests, with a fixed clock and no environment.
 package cli
 
 import (
@@ -39,10 +39,10 @@ type Answer struct {
 	Code     int
 }
 
-// Command makes a command of the program.
+// Command returns a command of the program.
 type Command func(iostreams.Streams) *cobra.Command
 
-// Ask runs a command. args begin with its name.
+// Ask runs a command. args begin with the command's name.
 func Ask(t *testing.T, command Command, args ...string) Answer {
 	t.Helper()
 	return AskIn(t, iostreams.Streams{}, command, args...)
@@ -66,8 +66,8 @@ func Run(ctx context.Context, s iostreams.Streams, program Command, args ...stri
 	return Answer{out.String(), err.String(), code}
 }
 
-// Play is Run while the cluster changes, in no time: instead of each wait comes the next change, and after the last one
-// Ctrl-C. It gives the waits as well.
+// Play is Run in a cluster that changes: instead of waiting, the program gets the next change, and after the last one
+// Ctrl-C. It returns the times of the waits too.
 func Play[A sync.Locker](t *testing.T, s iostreams.Streams, program Command, api A, changes []func(A), args ...string) (Answer, []time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -88,7 +88,7 @@ func Play[A sync.Locker](t *testing.T, s iostreams.Streams, program Command, api
 	return Run(ctx, s, program, args...), waits
 }
 
-// Root is the program with these commands.
+// Root returns the program with these commands.
 func Root(commands ...Command) Command {
 	return func(s iostreams.Streams) *cobra.Command {
 		root := &cobra.Command{Use: iostreams.Program}
@@ -113,7 +113,7 @@ func Defaults(s iostreams.Streams) iostreams.Streams {
 	return s.Settle()
 }
 
-// Environment has the variables given, name by value.
+// Environment returns a function that looks up variables, given as names and values in turn.
 func Environment(pairs ...string) func(string) string {
 	return func(name string) string {
 		for i := 0; i < len(pairs); i += 2 {
@@ -125,7 +125,7 @@ func Environment(pairs ...string) func(string) string {
 	}
 }
 
-// Golden compares with a file below testdata; -update writes it.
+// Golden compares got with a file in testdata; -update writes the file.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -141,13 +141,13 @@ func Golden(t *testing.T, name, got string) {
 // Pool is a RouteReflectorPool as YAML, to which a spec can be added.
 const Pool = "apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"
 
-// PoolFile makes a file with a RouteReflectorPool of that spec, as YAML.
+// PoolFile writes a file with a RouteReflectorPool with a spec in YAML, and returns its path.
 func PoolFile(t *testing.T, spec string) string {
 	t.Helper()
 	return File(t, Pool+"spec: "+spec+"\n")
 }
 
-// File makes a file with that content.
+// File writes a file, and returns its path.
 func File(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file.yaml")
@@ -155,7 +155,7 @@ func File(t *testing.T, content string) string {
 	return path
 }
 
-// Serve gives the path of a kubeconfig for the handler as an apiserver.
+// Serve serves the handler as an apiserver, and returns the path of a kubeconfig for it.
 func Serve(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -163,7 +163,7 @@ func Serve(t *testing.T, handler http.Handler) string {
 	return Kubeconfig(t, &rest.Config{Host: server.URL})
 }
 
-// Connect gives a connection as commands have it.
+// Connect serves the handler as an apiserver, and returns a connection to it.
 func Connect(t *testing.T, handler http.Handler) *cluster.Connection {
 	t.Helper()
 	var access cluster.Access
@@ -175,7 +175,7 @@ func Connect(t *testing.T, handler http.Handler) *cluster.Connection {
 	return c
 }
 
-// API is an apiserver that has these objects by their paths; nil is one that is not there, of a kind that is.
+// API is an apiserver with objects by their paths; for nil the response is NotFound.
 type API map[string]any
 
 // ServeHTTP implements http.Handler.
@@ -191,7 +191,7 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// NodeList is the answer to the path of all nodes.
+// NodeList returns the response to the path of all nodes.
 func NodeList(nodes ...corev1.Node) corev1.NodeList {
 	return corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: nodes}
 }
@@ -202,7 +202,7 @@ const (
 	PoolPath  = "/apis/rrpool.io/v1alpha1/routereflectorpools/default"
 )
 
-// Fail answers a request as an apiserver does that refuses it.
+// Fail writes an apiserver's error response.
 func Fail(w http.ResponseWriter, status metav1.Status) {
 	status.TypeMeta, status.Status = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, metav1.StatusFailure
 	w.Header().Set("Content-Type", "application/json")
@@ -210,10 +210,10 @@ func Fail(w http.ResponseWriter, status metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// NotFound is the answer to a request for an object that is not there, of a kind that is.
+// NotFound is the response to a request for an object that does not exist, of a kind that does.
 var NotFound = metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: "default"}}
 
-// Lease is the manager's, which m1 has renewed so long before Now.
+// Lease returns the manager's lease, which m1 has renewed a time before Now.
 func Lease(before time.Duration) *coordinationv1.Lease {
 	holder, seconds, renewed := "m1", int32(15), metav1.NewMicroTime(Now.Add(-before))
 	return &coordinationv1.Lease{
@@ -229,7 +229,7 @@ type Broken struct{ Err error }
 // Write implements io.Writer.
 func (b Broken) Write([]byte) (int, error) { return 0, b.Err }
 
-// Kubeconfig gives the path of a kubeconfig; its context is named rrpool.
+// Kubeconfig writes a kubeconfig with the context rrpool, and returns its path.
 func Kubeconfig(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -237,10 +237,10 @@ func Kubeconfig(t *testing.T, config *rest.Config) string {
 	return path
 }
 
-// Bad is what a user calls a command with, and words of the sentence that it answers.
+// Bad are the arguments of a command that fails, and words of its error message.
 type Bad [2][]string
 
-// RequireBad requires that each call ends with one sentence for the user, and without half of an answer.
+// RequireBad requires that each call fails with a message of one sentence, and no other output.
 func RequireBad(t *testing.T, command Command, name string, calls map[string]Bad) {
 	t.Helper()
 	for what, call := range calls {
@@ -251,7 +251,7 @@ func RequireBad(t *testing.T, command Command, name string, calls map[string]Bad
 	}
 }
 
-// RequireRefused requires that a call ended with one sentence for the user, and without half of an answer.
+// RequireRefused requires that a call failed with a message of one sentence, and no other output.
 func RequireRefused(t *testing.T, got Answer, says ...string) {
 	t.Helper()
 	require.Equal(t, 1, got.Code)
@@ -259,7 +259,7 @@ func RequireRefused(t *testing.T, got Answer, says ...string) {
 	RequireSentence(t, got.Err, says...)
 }
 
-// RequireSentence requires one line of error with all the words.
+// RequireSentence requires one line of error message with all the words.
 func RequireSentence(t *testing.T, text string, says ...string) {
 	t.Helper()
 	require.True(t, strings.HasPrefix(text, "rrpool: "), text)

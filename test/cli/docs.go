@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Page is a page of docs, for a package two folders deep in cmd.
+// Page returns a page of docs, for a test of a package two folders below cmd.
 func Page(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name+".md"))
@@ -22,7 +22,7 @@ func Page(t *testing.T, name string) string {
 
 var block = regexp.MustCompile("(?s)\n```([a-z]+)\n(.*?)```\n")
 
-// Blocks are those of a page in a language.
+// Blocks returns the code blocks of a page in a language.
 func Blocks(t *testing.T, page, language string) []string {
 	t.Helper()
 	var out []string
@@ -35,7 +35,7 @@ func Blocks(t *testing.T, page, language string) []string {
 	return out
 }
 
-// Roles are those of a page. A ClusterRole is one without a namespace, as far as we use it.
+// Roles returns the Roles and, as Roles without a namespace, the ClusterRoles of a page.
 func Roles(t *testing.T, page string) (out []rbacv1.Role) {
 	t.Helper()
 	for _, text := range Blocks(t, page, "yaml") {
@@ -48,7 +48,7 @@ func Roles(t *testing.T, page string) (out []rbacv1.Role) {
 	return out
 }
 
-// RequireExamples requires that each example of a page is what ask answers to its command. A line of … leaves lines out.
+// RequireExamples requires that each example of a page is the answer of ask to its command. A line of … stands for omitted lines.
 func RequireExamples(t *testing.T, page string, ask func(args ...string) Answer) {
 	t.Helper()
 	for _, example := range Blocks(t, page, "console") {

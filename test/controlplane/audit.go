@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// auditPolicy has the apiserver record what changes, or tries to change, something, and reads if wanted. Kubelets' leases would fill it. A rule by
-// user would not see them: an audit policy is asked who acts, not as whom.
+// auditPolicy returns an audit policy that records writes, and reads if wanted, except of kubelets' leases. It has no rules by
+// user, because they would match the impersonating user.
 func auditPolicy(reads bool) string {
 	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- {level: None, namespaces: [kube-node-lease]}\n"
 	if !reads {
@@ -25,17 +25,17 @@ func auditPolicy(reads bool) string {
 	return policy + "- level: Metadata\n"
 }
 
-// AuditEvent is one request that the apiserver has answered.
+// AuditEvent is a request to the apiserver.
 type AuditEvent struct {
-	Time      time.Time // when it was received, in microseconds
+	Time      time.Time // when it was received
 	User      string
 	Verb      string // create, update, patch, delete, deletecollection, …
 	Group     string
 	Resource  string // with the subresource: "nodes/status"
 	Namespace string
 	Name      string
-	DryRun    bool // it asked what a write would do
-	Code      int  // HTTP status: a denied or failed write is recorded too
+	DryRun    bool // the write had no effect
+	Code      int  // HTTP status; denied and failed writes are recorded too
 }
 
 // Lease reports whether the event is leader election rather than work.
@@ -46,8 +46,8 @@ func (e AuditEvent) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s/%s → %d", e.Time.Format(time.StampMilli), e.User, e.Verb, e.Resource, e.Namespace, e.Name, e.Code)
 }
 
-// Writes returns the writes received at or after since, in order, of one user ("" is everyone). Leader election is included: see
-// AuditEvent.Lease. Dry runs and reviews (who is that, may they?) are not: they change nothing.
+// Writes returns the writes of one user ("": of all) since then, in order. Leader election is included: see
+// AuditEvent.Lease. Dry runs, token reviews and access reviews are not.
 func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error) {
 	events, err := c.Requests(user, since)
 	return slices.DeleteFunc(events, func(e AuditEvent) bool {
@@ -56,14 +56,14 @@ func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error
 	}), err
 }
 
-// Requests is Writes with the reads, which need AuditReads. A watch is recorded when it opens and when it closes.
+// Requests is Writes with reads, for which Options.AuditReads must be set. A watch is recorded when it opens and when it closes.
 func (c *ControlPlane) Requests(user string, since time.Time) ([]AuditEvent, error) {
 	events, err := c.Follow(user)()
 	return slices.DeleteFunc(events, func(e AuditEvent) bool { return e.Time.Before(since) }), err
 }
 
-// Follow returns what gives, each time it is called, the requests of one user ("" is everyone) that were recorded since
-// the last call, in the order in which they were answered.
+// Follow returns a function that returns the requests of one user ("": of all) that were recorded since
+// its last call, in the order of their responses.
 func (c *ControlPlane) Follow(user string) func() ([]AuditEvent, error) {
 	read := int64(0)
 	return func() ([]AuditEvent, error) {
@@ -75,7 +75,7 @@ func (c *ControlPlane) Follow(user string) func() ([]AuditEvent, error) {
 		var events []AuditEvent
 		for line := range bytes.Lines(lines) {
 			if !bytes.Contains(line, []byte(user)) {
-				continue // to parse all of a long log takes seconds
+				continue // parsing all of a long log takes seconds
 			}
 			event, err := parseAuditEvent(line)
 			if err != nil {
@@ -89,7 +89,7 @@ func (c *ControlPlane) Follow(user string) func() ([]AuditEvent, error) {
 	}
 }
 
-// wholeLines is what a file has from an offset on, without the line that is still being written. No file is an empty one.
+// wholeLines returns the complete lines of a file from an offset on. A missing file is taken for empty.
 func wholeLines(path string, offset int64) ([]byte, error) {
 	file, err := os.Open(path) //nolint:gosec // G304: our own
 	if errors.Is(err, fs.ErrNotExist) {

@@ -34,20 +34,20 @@ import (
 
 const loopback = "127.0.0.1"
 
-// readyTimeout is how long the apiserver may take to answer; a loaded two-core machine needs a fraction of it.
+// readyTimeout is how long the apiserver may take to be ready.
 const readyTimeout = 4 * time.Minute
 
-// Options say how to run a control plane. The zero value is right for tests on loopback.
+// Options configure a control plane. The zero value is for tests on loopback.
 type Options struct {
 	// Dir keeps the certificate, data and logs. Default: a temporary folder that Stop removes.
 	Dir string
-	// Host is the address that clients use, and that the certificate names; the apiserver listens on all. Default: 127.0.0.1, and there only.
+	// Host is the address that clients use, and that the certificate is for. If set, the apiserver listens on all addresses. Default: 127.0.0.1.
 	Host string
-	// AuditReads records reads for Requests. Writes are recorded in any case.
+	// AuditReads: reads are recorded, for Requests. Writes always are.
 	AuditReads bool
 	// CRDs are folders of CustomResourceDefinitions to install. Folders that do not exist are skipped.
 	CRDs []string
-	// APIServerFlags are passed on, last.
+	// APIServerFlags are further flags of the apiserver.
 	APIServerFlags []string
 }
 
@@ -60,7 +60,7 @@ type ControlPlane struct {
 	admin     *rest.Config
 	etcd      *Process
 	apiserver *Process
-	sockets   []int // that hold ports
+	sockets   []int // each reserves a port
 }
 
 // Start runs a control plane and returns when it is ready to serve, its system namespaces and CRDs included.
@@ -107,9 +107,9 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	return nil
 }
 
-// holdPort gives a TCP port on loopback that no other process gets until Stop. One that is merely free now could be taken before its server
-// listens, which takes an apiserver seconds, and again whenever that is restarted. It is bound, so that the kernel gives it to no other
-// process, and not listening, so that no connection comes here. A server that shares its port (SO_REUSEPORT) can listen there.
+// holdPort returns a TCP port on loopback that is reserved until Stop: another process could take a free port before the
+// server listens, or while it restarts. The port is bound to a socket that does not listen, so the kernel assigns it to no other
+// process, and a server with SO_REUSEPORT can listen there.
 func (c *ControlPlane) holdPort() (string, error) {
 	socket, err := newSocket()
 	if err == nil {
@@ -129,7 +129,7 @@ func (c *ControlPlane) holdPort() (string, error) {
 	return strconv.Itoa(address.(*unix.SockaddrInet4).Port), nil //nolint:forcetypeassert // as it was bound
 }
 
-// newSocket makes one that no child inherits: a child would hold the port longer than we do.
+// newSocket returns a socket that child processes do not inherit: they would hold the port after Stop.
 func newSocket() (int, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -161,7 +161,7 @@ func (c *ControlPlane) writeFiles() error {
 	}
 	c.admin = &rest.Config{
 		Host: "https://" + net.JoinHostPort(c.options.Host, c.port), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: certificates},
-		QPS: -1, // no limit on our side
+		QPS: -1, // no limit
 	}
 	return nil
 }
@@ -198,25 +198,25 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	return c.waitReady(ctx)
 }
 
-// EtcdURL is where etcd listens, for Calico's objects as well where they are not in the apiserver.
+// EtcdURL returns the URL of etcd, which may hold Calico's own objects too.
 func (c *ControlPlane) EtcdURL() string {
 	return strings.Replace(c.etcdURL, loopback, c.options.Host, 1)
 }
 
-// KillAPIServer takes the API away as a crash does; etcd keeps the data.
+// KillAPIServer kills the apiserver; etcd keeps the data.
 func (c *ControlPlane) KillAPIServer() { c.apiserver.Kill() }
 
-// PauseEtcd lets etcd stand still, as on a disk that hangs: the apiserver runs on, and answers nothing that needs its data.
+// PauseEtcd suspends etcd, as a disk that hangs does: the apiserver runs on without its data.
 func (c *ControlPlane) PauseEtcd() error { return c.etcd.Signal(syscall.SIGSTOP) }
 
-// ResumeEtcd lets etcd go on after PauseEtcd.
+// ResumeEtcd undoes PauseEtcd.
 func (c *ControlPlane) ResumeEtcd() error { return c.etcd.Signal(syscall.SIGCONT) }
 
-// Stop ends both processes and removes the folder when it was a temporary one. It is safe to call again.
+// Stop ends both processes and removes a temporary folder. It may be called again.
 func (c *ControlPlane) Stop() error {
 	c.apiserver.Kill()
 	if c.etcd.Running() {
-		_ = c.etcd.Signal(syscall.SIGCONT) // else it could not end in order
+		_ = c.etcd.Signal(syscall.SIGCONT) // a suspended process cannot end in order
 		_ = c.etcd.Stop(syscall.SIGTERM)
 	}
 	var errs []error
@@ -242,19 +242,19 @@ func (c *ControlPlane) apiserverFlags() []string {
 	flags := []string{
 		"--etcd-servers=" + c.etcdURL, "--bind-address=" + listen, "--secure-port=" + c.port, "--permit-port-sharing",
 		"--cert-dir=" + o.Dir, "--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"), "--audit-log-mode=blocking",
-		"--audit-log-maxsize=100000", // in MB: what is rotated would not be counted
+		"--audit-log-maxsize=100000", // in MB, so large that the log is never rotated
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--token-auth-file=" + c.path("tokens.csv"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.path("service-account.key"),
 		"--service-account-signing-key-file=" + c.path("service-account.key"),
 		"--service-cluster-ip-range=10.255.0.0/24", "--authorization-mode=RBAC", "--allow-privileged=true",
-		// Without controllers there are no default service accounts, and new nodes would keep the not-ready taint.
+		// No controller creates default service accounts, or removes the not-ready taint of new nodes.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
 	return slices.Concat(flags, advertise, o.APIServerFlags)
 }
 
-// waitReady waits until the apiserver calls itself ready and has made the namespaces that every cluster has.
+// waitReady waits until the apiserver is ready and has created the system namespaces.
 func (c *ControlPlane) waitReady(ctx context.Context) error {
 	client, err := discovery.NewDiscoveryClientForConfig(c.admin)
 	if err != nil {
@@ -276,16 +276,16 @@ func (c *ControlPlane) waitReady(ctx context.Context) error {
 	return nil
 }
 
-// shared is the one control plane of a test binary.
+// shared is the control plane of ForTest.
 var shared struct {
 	start sync.Once
 	plane *ControlPlane
 	err   error
 }
 
-// ForTest returns the control plane that all tests of a binary share, with Calico's and our CRDs and AuditReads. The first call
-// starts it. The package needs a TestMain that calls Main, or it is cleaned up only as far as the kernel does it. Objects are the
-// test's own to name apart and to clean up; a test that stops the apiserver should Start its own.
+// ForTest returns the control plane that all tests of a binary share, with Calico's and rrpool's CRDs and AuditReads. The first call
+// starts it. The package needs a TestMain that calls Main, which stops it. Tests must give their objects distinct names and delete
+// them; a test that stops the apiserver should Start its own.
 func ForTest(tb testing.TB) *ControlPlane {
 	tb.Helper()
 	shared.start.Do(func() {
@@ -309,7 +309,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// StopShared stops what ForTest started, for a TestMain that has more to do than Main.
+// StopShared stops what ForTest started, for a TestMain that does not call Main.
 func StopShared() error {
 	if shared.plane == nil {
 		return nil
@@ -323,23 +323,23 @@ func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.adm
 // UserConfig returns a configuration with which the admin acts as a user with these groups, and may do only what RBAC grants that user.
 func (c *ControlPlane) UserConfig(user string, groups ...string) *rest.Config {
 	config := rest.CopyConfig(c.admin)
-	config.QPS, config.Burst = 0, 0 // the limits that clients have by themselves
+	config.QPS, config.Burst = 0, 0 // client-go's default limits
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
 	return config
 }
 
-// ServiceAccountConfig returns a configuration that the apiserver takes for the service account's own: the same
-// user name and groups as its token would give. The ServiceAccount object need not exist.
+// ServiceAccountConfig returns a configuration with the user name and groups of a service account.
+// The ServiceAccount object need not exist.
 func (c *ControlPlane) ServiceAccountConfig(namespace, name string) *rest.Config {
 	return c.UserConfig(ServiceAccountUser(namespace, name), "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 }
 
-// ServiceAccountUser is the user name of a service account, as audit events have it.
+// ServiceAccountUser returns the user name of a service account in audit events.
 func ServiceAccountUser(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// WriteKubeconfig writes a configuration of ours to a kubeconfig file that only its owner may read.
+// WriteKubeconfig writes a configuration to a kubeconfig file that only its owner may read.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	const name = "rrpool"
 	file := clientcmdapi.NewConfig()

@@ -23,10 +23,10 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// servedTimeout is how long new kinds may take to be served.
+// servedTimeout is how long it may take until new kinds are served.
 const servedTimeout = 4 * time.Minute
 
-// CalicoSources is the folder of the Calico module that the lab runs, which is the one that we build against unless RRPOOL_CALICO is set.
+// CalicoSources returns the folder of the Calico module that the lab runs: that of go.mod unless RRPOOL_CALICO is set.
 func CalicoSources(ctx context.Context) (string, error) {
 	const module = "github.com/projectcalico/calico"
 	_, modfile, err := programs.Calico()
@@ -42,13 +42,13 @@ func CalicoSources(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// CalicoCRDs is the folder with Calico's own CustomResourceDefinitions.
+// CalicoCRDs returns the folder of Calico's own CustomResourceDefinitions.
 func CalicoCRDs(ctx context.Context) (string, error) {
 	sources, err := CalicoSources(ctx)
 	return filepath.Join(sources, "libcalico-go", "config", "crd"), err
 }
 
-// migrationCRD is the kind by which Calico moves its objects from one group to the other.
+// migrationCRD is the kind by which Calico migrates its objects from one API group to the other.
 const migrationCRD = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: datastoremigrations.migration.projectcalico.org}
@@ -66,7 +66,7 @@ func NativeCRDs(ctx context.Context, dir string) error {
 	return errors.Join(os.WriteFile(filepath.Join(dir, "migration.yaml"), []byte(migrationCRD), 0o600), NewerCRDs(ctx, dir, true))
 }
 
-// NewerCRDs writes those of Calico 3.33 in group crd.projectcalico.org/v1, or of the native group projectcalico.org/v3.
+// NewerCRDs writes the CustomResourceDefinitions of Calico 3.33, in group crd.projectcalico.org/v1 or, if native, projectcalico.org/v3.
 func NewerCRDs(ctx context.Context, dir string, native bool) error {
 	from, err := CalicoCRDs(ctx)
 	if err != nil {
@@ -101,10 +101,10 @@ func NewerCRDs(ctx context.Context, dir string, native bool) error {
 	return nil
 }
 
-// OwnCRDs is the folder with the CustomResourceDefinitions of this repository, config/crd.
+// OwnCRDs returns the folder of this repository's CustomResourceDefinitions, config/crd.
 func OwnCRDs() string { return filepath.Join(programs.Root(), "config", "crd") }
 
-// Objects reads those of a manifest.
+// Objects returns the objects of a manifest.
 func Objects(manifest []byte) (out []*unstructured.Unstructured, err error) {
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096); ; {
 		o := &unstructured.Unstructured{}
@@ -119,7 +119,7 @@ func Objects(manifest []byte) (out []*unstructured.Unstructured, err error) {
 	}
 }
 
-// Rights are the objects of these files of config/rbac.
+// Rights returns the objects in files of config/rbac.
 func Rights(files ...string) (out []client.Object, err error) {
 	for _, file := range files {
 		content, err := os.ReadFile(filepath.Join(programs.Root(), "config", "rbac", file)) //nolint:gosec // G304: our own manifests
@@ -137,7 +137,7 @@ func Rights(files ...string) (out []client.Object, err error) {
 	return out, nil
 }
 
-// Reporters let service accounts report BGP sessions, as calico-node's ClusterRole does.
+// Reporters returns objects that let all service accounts write CalicoNodeStatus, as calico-node's ClusterRole does.
 func Reporters() []client.Object {
 	name, role := metav1.ObjectMeta{Name: "calico-node"}, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "calico-node"}
 	return []client.Object{

@@ -17,9 +17,9 @@ import (
 	"github.com/rrpool/rrpool/test/programs"
 )
 
-// Etcd is one that runs alone, as Calico's own.
+// Etcd is an etcd without an apiserver, as Calico's own.
 type Etcd struct {
-	// URL is where it listens: https with a --cert-file.
+	// URL of its clients: https with a --cert-file.
 	URL     string
 	port    string
 	flags   []string
@@ -27,7 +27,7 @@ type Etcd struct {
 	process *Process
 }
 
-// StartEtcd runs one with its data in a folder, on loopback, and waits until it listens.
+// StartEtcd starts an etcd with its data in a folder, on loopback, and waits until it listens.
 func StartEtcd(ctx context.Context, dir string, flags ...string) (*Etcd, error) {
 	if err := programs.Build(ctx, os.Stderr, "etcd"); err != nil {
 		return nil, fmt.Errorf("preparing etcd: %w", err)
@@ -45,7 +45,7 @@ func StartEtcd(ctx context.Context, dir string, flags ...string) (*Etcd, error) 
 	return e, e.run(ctx, dir)
 }
 
-// Restart ends it, and runs it at the same place with the data in another folder, as one that was restored.
+// Restart stops etcd, and starts it at the same address with the data in another folder, as after a restore.
 func (e *Etcd) Restart(ctx context.Context, dir string) error {
 	e.process.Kill()
 	return e.run(ctx, dir)
@@ -72,13 +72,13 @@ func (e *Etcd) run(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// Pause lets it stand still, as on a disk that hangs, until Resume.
+// Pause suspends etcd, as a disk that hangs does, until Resume.
 func (e *Etcd) Pause() error { return e.process.Signal(syscall.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume undoes Pause.
 func (e *Etcd) Resume() error { return e.process.Signal(syscall.SIGCONT) }
 
-// Stop ends it.
+// Stop stops etcd.
 func (e *Etcd) Stop() {
 	e.process.Kill()
 	_ = e.plane.Stop()

@@ -2,7 +2,7 @@ package controlplane
 
 import "syscall"
 
-// childAttributes keep a terminal's Ctrl-C away from the child, so that we stop it in order, and kill it when we die first.
+// childAttributes returns attributes by which a terminal's Ctrl-C does not reach the child, and the child is killed when this process ends.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,5 +4,5 @@ package controlplane
 
 import "syscall"
 
-// childAttributes keep a terminal's Ctrl-C away from the child, so that we stop it in order.
+// childAttributes returns attributes by which a terminal's Ctrl-C does not reach the child: Stop ends it in order.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,6 +1,6 @@
-// Command ikscheck compares a real cluster at IBM Cloud with what rrpool assumes of one, and saves every answer without
-// secrets, so that test/iksserver can be held to it. It only reads, unless ORDER=yes: then it orders a
-// worker pool of a name of its own with one worker, takes it through its life, and deletes it whatever happens.
+// Command ikscheck compares a real cluster at IBM Cloud with rrpool's assumptions, and saves every response without
+// secrets, so that test/iksserver can be compared with it. It only reads, unless ORDER=yes: then it orders a
+// worker pool with a name of its own and one worker, replaces and removes the worker, and deletes the pool in any case.
 package main
 
 import (
@@ -84,16 +84,16 @@ type check struct {
 
 func (c *check) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
-// compare says what was seen, and whether rrpool assumes it.
+// compare prints an observation, and whether it is as rrpool assumes.
 func (c *check) compare(as bool, format string, args ...any) {
 	c.say(map[bool]string{true: "as assumed  ", false: "DIFFERS     "}[as]+format, args...)
 }
 
-// call makes one request with the provider's last token, and reads the answer into out unless that is nil. group nil sends no header.
+// call sends a request with the provider's last token, and decodes the response into out unless that is nil. If group is nil there is no header.
 func (c *check) call(ctx context.Context, method, path string, group *string, body, out any) (status int, err error) {
 	var content []byte
 	if body != nil {
-		content, _ = json.Marshal(body) // of strings
+		content, _ = json.Marshal(body) // cannot fail for strings
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.cs+path, bytes.NewReader(content))
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *check) read(ctx context.Context) error {
 	return observed
 }
 
-// lists compares further listings that the provider uses.
+// lists compares other listings that the provider uses.
 func (c *check) lists(ctx context.Context) {
 	listings := map[string]string{
 		"workers": "/v2/vpc/getWorkers?cluster=" + c.cluster + "&showDeleted=false", "zones": "/v2/vpc/getZones?provider=vpc-gen2",
@@ -169,7 +169,7 @@ func (c *check) lists(ctx context.Context) {
 	}
 }
 
-// pools compares what the listing of pools holds with what a single pool does.
+// pools compares the pools in a listing with the response for a single pool.
 func (c *check) pools(ctx context.Context) error {
 	list, single := "/v2/vpc/getWorkerPools?cluster="+c.cluster, "/v2/vpc/getWorkerPool"
 	if c.classic {
@@ -191,7 +191,7 @@ func (c *check) pools(ctx context.Context) error {
 	return nil
 }
 
-// order takes a pool of one worker through its life, timed.
+// order creates a pool of one worker, replaces and removes the worker, deletes the pool, and measures the times.
 func (c *check) order(ctx context.Context) (err error) {
 	c.flavor = cmp.Or(c.flavor, iks.DefaultFlavors(c.classic, nil)[0])
 	price := "no price is known of it"
@@ -246,7 +246,7 @@ func (c *check) remove() error {
 		got, err := c.provider.Delete(ctx)
 		if err != nil {
 			c.say("            %v", err)
-			return cloud.Progress{WaitingFor: "the cloud to answer"}, nil // whatever it is, it is tried again
+			return cloud.Progress{WaitingFor: "the cloud to answer"}, nil // retried for every error
 		}
 		return got, nil
 	})
@@ -256,7 +256,7 @@ func (c *check) remove() error {
 	return nil
 }
 
-// until calls until all is done, and says how long that took. Only errors of a cloud that does not answer are tried again.
+// until repeats a call until it is done, and prints how long that took. Only errors of an unavailable cloud are retried.
 func (c *check) until(ctx context.Context, what string, call func(context.Context) (cloud.Progress, error)) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Hour)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// recorder carries requests, and saves each with its answer, without secrets.
+// recorder is a transport that saves each request with its response, without secrets.
 type recorder struct {
 	base http.RoundTripper
 	dir  string
@@ -27,14 +27,14 @@ type recorder struct {
 	mu      sync.Mutex
 	n       int
 	secrets []string
-	// token is IAM's last one.
+	// token is the last one from IAM.
 	token string
 }
 
-// exchange is a request and its answer, as it is saved.
+// exchange is a saved request with its response.
 type exchange struct {
 	Method string `json:"method"`
-	// Path is that of the API with the query, without "/global".
+	// Path with the query, without "/global".
 	Path string `json:"path"`
 	// Group is the header X-Auth-Resource-Group, null when there was none.
 	Group        *string `json:"group"`
@@ -80,13 +80,13 @@ func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, c.save(x)
 }
 
-// learn takes the tokens out of IAM's answer: they are secret.
+// learn remembers the tokens in IAM's response, which are secrets.
 func (c *recorder) learn(answer []byte) {
 	var tokens struct {
 		Access  string `json:"access_token"`
 		Refresh string `json:"refresh_token"`
 	}
-	_ = json.Unmarshal(answer, &tokens) // a refusal has none
+	_ = json.Unmarshal(answer, &tokens) // an error response has none
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.token = tokens.Access
@@ -120,7 +120,7 @@ var (
 		regexp.MustCompile(`[\w.%+-]+(@|%40)[\w-]+(\.[\w-]+)+`):              "scrubbed-email",
 		regexp.MustCompile(`(?i)\b(IBMid|iam-ServiceId|iam-Profile)-[\w-]+`): "scrubbed-identity",
 	}
-	// number is an id of an account or of a resource group. Each is another one in what is saved, always the same.
+	// number is an id of an account or of a resource group. In saved files each is replaced, always by the same one.
 	number = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 )
 

@@ -11,27 +11,27 @@ import (
 	"path/filepath"
 )
 
-// Selectors of nodes: Reflectors, and in addition to that those of which the apiserver's is none.
+// Selectors of nodes: reflectors, and, added to that, no control-plane nodes.
 const (
 	Reflectors = "rrpool.io/route-reflector"
 	Workers    = ",!node-role.kubernetes.io/control-plane"
 )
 
-// Cluster is how a cluster is asked.
+// Cluster runs kubectl in a cluster.
 type Cluster struct {
 	// Programs is the folder with kubectl, Env its environment.
 	Programs string
 	Env      []string
 }
 
-// Kubectl makes a command that is not started.
+// Kubectl returns a command of kubectl.
 func (c Cluster) Kubectl(ctx context.Context, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.Programs, "kubectl"), arguments...) //nolint:gosec // G204: the test's own program
 	cmd.Env = c.Env
 	return cmd
 }
 
-// Ask runs kubectl and returns what it said.
+// Ask runs kubectl and returns its output.
 func (c Cluster) Ask(ctx context.Context, arguments ...string) (string, error) {
 	out, err := c.Kubectl(ctx, arguments...).Output()
 	if err != nil {

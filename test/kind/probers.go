@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// Phase is what pods lost in one phase. The program in test/kind/probe reports it for its pod.
+// Phase is the result of the probes in one phase. The program in test/kind/probe reports it for its pod.
 type Phase struct {
 	Name       string
 	Sent, Lost int
 	// LongestRun is the greatest number of probes that one pair lost in a row.
 	LongestRun int
-	// LongestSilence is how long the machine kept a prober from sending.
+	// LongestSilence is the longest time in which a prober did not get to send.
 	LongestSilence time.Duration
-	// Machine is how many probes the machine itself lost, as the control pairs show. What pairs lost meanwhile proves nothing.
+	// Machine is how many probes of the control pairs were lost, which the machine loses. Losses of other pairs at these times prove nothing.
 	Machine int
-	// Pairs is how many were probed. Unconnected never had an answer, Broken lost two probes in a row or more.
+	// Pairs is the number of probed pairs. Unconnected lost all probes, Broken lost two or more in a row.
 	Pairs               int
 	Unconnected, Broken []Pair
 }
@@ -34,20 +34,20 @@ type Phase struct {
 type Pair struct {
 	From, To   string
 	LongestRun int
-	// Text says when.
+	// Text describes the pair with its outages.
 	Text string
 }
 
-// Probers are pods that probe each other: one on every worker, each told by a stream through the apiserver and the kubelet.
+// Probers are pods that probe each other: one on every worker, each controlled by a stream of kubectl exec.
 type Probers struct {
 	cluster Cluster
 	phase   string
 	streams map[string]*stream
-	// ended is what those have lost that are gone.
+	// ended are the results of ended pods.
 	ended []Phase
 }
 
-// stream is the program that probes, executed in a node's pod.
+// stream is the running program of test/kind/probe in a node's pod.
 type stream struct {
 	address string
 	cmd     *exec.Cmd
@@ -55,7 +55,7 @@ type stream struct {
 	out     *bufio.Reader
 }
 
-// NewProbers starts none.
+// NewProbers returns Probers without pods.
 func NewProbers(cluster Cluster) *Probers {
 	return &Probers{cluster: cluster, phase: "before", streams: map[string]*stream{}}
 }
@@ -77,7 +77,7 @@ spec:
         securityContext: {capabilities: {add: [SYS_NICE]}}
 `
 
-// Start begins to probe from the pods of all nodes that have one and are not probed yet, and from the others to them.
+// Start starts probes from and to the pods of all nodes that have a pod and are not probed yet.
 func (p *Probers) Start(ctx context.Context) error {
 	const format = `jsonpath={range .items[?(@.status.phase=="Running")]}{.spec.nodeName} {.metadata.name} {.status.podIP}{"\n"}{end}`
 	out, err := p.cluster.Ask(ctx, "get", "pods", "--selector", "app=probes", "--output", format)
@@ -147,7 +147,7 @@ func (p *Probers) Phase(name string) error {
 	return errors.Join(errs...)
 }
 
-// Stop ends all probes from and to a node. What was lost until now counts.
+// Stop ends all probes from and to a node. Earlier losses count.
 func (p *Probers) Stop(node string) error {
 	s := p.streams[node]
 	if s == nil {
@@ -164,7 +164,7 @@ func (p *Probers) Stop(node string) error {
 	return err
 }
 
-// Report adds up what all pods have lost, by phases in their order.
+// Report returns the results of all pods, added up by phase, in the order of the phases.
 func (p *Probers) Report() ([]Phase, error) {
 	all, errs := slices.Clone(p.ended), []error(nil)
 	for node, s := range p.streams {

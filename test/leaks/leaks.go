@@ -7,10 +7,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines may take to end: goleak's own half a second is less than a loaded machine may stand still for.
+// patience is how long goroutines may take to end. goleak's half a second is not enough on a loaded machine.
 const patience = time.Minute
 
-// Find is goleak.Find with more patience.
+// Find is goleak.Find with patience.
 func Find(options ...goleak.Option) error {
 	left := goleak.Find(options...)
 	for end := time.Now().Add(patience); left != nil && time.Now().Before(end); {

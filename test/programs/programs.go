@@ -18,29 +18,29 @@ import (
 	"time"
 )
 
-// CalicoRelease is the release of the Calico modules that the product is built with. calicoctl refuses clusters of another release.
+// CalicoRelease is the release of the Calico modules in go.mod. calicoctl refuses clusters of another release.
 const CalicoRelease = "v3.31.0"
 
 const (
-	// calicoVariable names the release of Calico whose node agent, templates and CRDs the lab runs, where that is not CalicoRelease.
+	// calicoVariable is the environment variable with the release of Calico that the lab runs, if it is not CalicoRelease.
 	calicoVariable = "RRPOOL_CALICO"
-	// releases has a file for each older one, as go build -modfile reads it: what Calico's own go.mod requires there.
+	// releases is the folder with a file for go build -modfile for each other release: the requirements of Calico's own go.mod.
 	releases = "test/programs/calico"
 	agent    = "calico-node"
 
-	// variable holds the paths of what has been built, as name=path with commas between. Child processes inherit it: in the lab's
-	// namespaces nothing can be built.
+	// variable is the environment variable with the paths of built programs: name=path, separated by commas. Child processes inherit it,
+	// because nothing can be built in the lab's namespaces.
 	variable = "RRPOOL_PROGRAMS"
 	servers  = "test/programs/servers"
 )
 
-// Root is the folder of the sources.
+// Root returns the root folder of the repository.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// program is a main package. Those of servers never change while their versions do not, so they are built once and kept.
+// program is a main package. Servers change only with their versions, so they are built once and kept.
 type program struct {
 	name, pkg string
 	pinned    bool // of servers
@@ -58,7 +58,7 @@ var all = []program{
 	{"demo", "./test/e2e/demo", false},
 }
 
-// Calico is the release of Calico that the lab runs, and the file that says what it is built with.
+// Calico returns the release of Calico that the lab runs, and its file for -modfile.
 func Calico() (release, modfile string, err error) {
 	release = cmp.Or(os.Getenv(calicoVariable), CalicoRelease)
 	if release == CalicoRelease {
@@ -71,7 +71,7 @@ func Calico() (release, modfile string, err error) {
 	return release, modfile, err
 }
 
-// Releases are those of Calico that the lab can run, the oldest first.
+// Releases returns the releases of Calico that the lab can run, the oldest first.
 func Releases() []string {
 	files, _ := filepath.Glob(filepath.Join(Root(), releases, "*.mod"))
 	for i, file := range files {
@@ -80,7 +80,7 @@ func Releases() []string {
 	return append(files, CalicoRelease)
 }
 
-// binary is the name of a program's file: there is a node agent for each release.
+// binary returns the name of a program's file. There is a node agent for each release of Calico.
 func binary(name string) string {
 	if release := os.Getenv(calicoVariable); name == agent && release != "" {
 		return name + "-" + release
@@ -88,9 +88,9 @@ func binary(name string) string {
 	return name
 }
 
-// Build builds the programs that are named, all without a name, and says on log which of how many. The first build of kube-apiserver takes
-// minutes. KUBEBUILDER_ASSETS, where it is set, must hold etcd and kube-apiserver, which are then not built. What this process or
-// a parent has built is not built again.
+// Build builds the named programs, or all without a name, and writes its progress to log. The first build of kube-apiserver takes
+// minutes. If KUBEBUILDER_ASSETS is set, etcd and kube-apiserver must be in that folder and are not built. Programs that this process or
+// a parent has built are not built again.
 func Build(ctx context.Context, log io.Writer, names ...string) error {
 	built := paths()
 	var missing []program
@@ -124,7 +124,7 @@ func Build(ctx context.Context, log io.Writer, names ...string) error {
 	return nil
 }
 
-// Path is where a program is that Build has built. For one that has not been built it is no path, but says so where it is executed.
+// Path returns the path of a program that Build has built. For another program it returns an invalid path that says so.
 func Path(name string) string {
 	if path := paths()[binary(name)]; path != "" {
 		return path
@@ -132,7 +132,7 @@ func Path(name string) string {
 	return name + " (not built: call programs.Build first)"
 }
 
-// Built is what a child process finds built when it has it in the environment variable RRPOOL_PROGRAMS.
+// Built returns the value of RRPOOL_PROGRAMS with which a child process uses the built programs.
 func Built() string { return os.Getenv(variable) }
 
 func paths() map[string]string {
@@ -145,7 +145,7 @@ func paths() map[string]string {
 	return out
 }
 
-// patience is how long a build may take without a word.
+// patience is how long a build may take without progress being written.
 const patience = 2 * time.Second
 
 type builder struct {
@@ -207,7 +207,7 @@ func exists(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// compile runs go build. All programs are compiled with the same flags, so that they share what is compiled.
+// compile runs go build. All programs have the same flags, so that they share compiled packages.
 func (b *builder) compile(ctx context.Context, p program, path, title string) error {
 	flags, dir := "-s -w", b.root
 	if p.pinned {
@@ -221,7 +221,7 @@ func (b *builder) compile(ctx context.Context, p program, path, title string) er
 			return err
 		}
 	}
-	// The rename leaves a program that is running as it is.
+	// A rename does not change a running program.
 	partial := fmt.Sprintf("%s.%d", path, os.Getpid())
 	//nolint:gosec // G204: constants, and a file of ours
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-mod=readonly", "-modfile="+modfile, "-o", partial, "-ldflags", flags, p.pkg)
@@ -236,7 +236,7 @@ func (b *builder) compile(ctx context.Context, p program, path, title string) er
 	return os.Rename(partial, path)
 }
 
-// versionFlags makes the servers report their versions. Clients decide by them what they ask for.
+// versionFlags returns the linker flags with which the servers report their versions, which clients depend on.
 func (b *builder) versionFlags() string {
 	parts := strings.SplitN(strings.TrimPrefix(b.kubernetes, "v"), ".", 3)
 	const pkg = " -X k8s.io/component-base/version."

@@ -1,5 +1,5 @@
-// Package walkthrough types what the docs say. The blocks of shell commands of a page are found as GitHub finds them, and run in
-// their order, by one real bash, in a lab cluster.
+// Package walkthrough runs the shell commands of the docs. It finds a page's blocks of commands as GitHub does, and runs them in
+// their order, by one bash, in a lab cluster.
 package walkthrough
 
 import (
@@ -14,31 +14,31 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Place is where a block is typed.
+// Place is where a block runs.
 type Place int
 
 const (
-	// Here is the shell of the page, which all its blocks share.
+	// Here: in the shell that all blocks of the page share.
 	Here Place = iota
-	// EveryNode is a shell of its own on each node, as root.
+	// EveryNode: on each node, as root, in a shell of its own.
 	EveryNode
-	// Nowhere is for a block that cannot be run in the lab.
+	// Nowhere: not at all, because it is impossible in the lab.
 	Nowhere
 )
 
 // Block is a fenced block of shell commands.
 type Block struct {
-	// Line is that of its first command, from 1.
+	// Line is the line of its first command, from 1.
 	Line int
-	// Heading is what it stands under.
+	// Heading is the heading before it.
 	Heading string
 	Text    string
 	Place   Place
-	// Reason is why it is not run.
+	// Reason is why it does not run.
 	Reason string
 }
 
-// First is the first command, to tell blocks apart.
+// First returns the first command, which identifies the block.
 func (b Block) First() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(b.Text), "\n")
 	return line
@@ -50,8 +50,8 @@ var (
 	notShell = []string{"console", "yaml", "json", "mermaid", "text", "promql", "go"}
 )
 
-// Blocks finds the blocks of shell commands of a page, in their order. Every fence says what it holds, so that none is overlooked: sh
-// is for commands. A comment directly above a block is one of those that are known: not run, with a reason, or on every node.
+// Blocks returns the blocks of shell commands of a page, in their order. Every code block must name its language; that of commands is
+// sh. A comment directly before a block must be known: that it does not run, with the reason, or that it runs on every node.
 func Blocks(source []byte) ([]Block, error) {
 	var blocks []Block
 	heading := ""
@@ -80,7 +80,7 @@ func Blocks(source []byte) ([]Block, error) {
 	return blocks, err
 }
 
-// mark reads the comment above the block, if there is one.
+// mark parses the comment before the block, if there is one.
 func (b *Block) mark(source []byte, fence ast.Node) error {
 	above, is := fence.PreviousSibling().(*ast.HTMLBlock)
 	if !is {
@@ -102,7 +102,7 @@ func (b *Block) mark(source []byte, fence ast.Node) error {
 	return nil
 }
 
-// lineOf is the line on which the content of a block begins.
+// lineOf returns the line on which the content of a block begins.
 func lineOf(source []byte, n ast.Node) int {
 	if n.Lines().Len() == 0 {
 		return 0

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// prelude ends the shell at the first command that fails, as set -e does, but for a plan that says "there are changes" by its exit
-// code 2. Unset variables and the middle of pipes count as well.
+// prelude ends the shell at the first command that fails, as set -e does, except for a plan with exit code 2, "there are
+// changes". Unset variables and failures within pipes are failures too.
 const prelude = `set -Euo pipefail
 trap 'walked=$?; [[ $walked == 2 && $BASH_COMMAND == "rrpool plan"* ]] || exit $walked' ERR
 `
 
-// Shell is a bash that types blocks one after the other.
+// Shell is a bash that runs blocks one after the other.
 type Shell struct {
 	cmd    *exec.Cmd
 	dir    string
@@ -31,11 +31,11 @@ type Shell struct {
 	typed  *bufio.Reader
 	blocks int
 	done   chan struct{}
-	err    error // once done is closed
+	err    error // valid once done is closed
 }
 
-// StartShell starts a bash in a folder, without a user's settings: env is its whole environment, out receives all that is said. Blocks are
-// kept in scripts.
+// StartShell starts a bash in a folder, without a user's settings: env is its whole environment, out receives all output. Blocks are
+// written to the folder scripts.
 func StartShell(scripts, dir string, env []string, out io.Writer) (*Shell, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -61,15 +61,15 @@ func StartShell(scripts, dir string, env []string, out io.Writer) (*Shell, error
 	return sh, err
 }
 
-// Run types a block, and waits until it is done. After a failure the shell is gone.
+// Run runs a block. After a failure the shell has ended.
 func (sh *Shell) Run(ctx context.Context, b Block) error {
 	sh.blocks++
-	// The last command's exit code is the trap's to judge, and not that of what reads the script.
+	// The trap checks the exit code of the script's last command; that of source is ignored.
 	script := filepath.Join(sh.dir, fmt.Sprintf("block-%d", sh.blocks))
 	if err := os.WriteFile(script, []byte(b.Text+":\n"), 0o600); err != nil {
 		return fmt.Errorf("writing a block: %w", err)
 	}
-	// Commands must not read what is typed next, nor hold the pipe that says that they are done.
+	// Commands must not read the shell's input, nor hold the pipe by which the end of a block is signalled.
 	if _, err := fmt.Fprintf(sh.stdin, "source %s </dev/null 3>&-\necho done >&3\n", script); err != nil {
 		return fmt.Errorf("typing %q: %w", b.First(), err)
 	}
@@ -91,7 +91,7 @@ func (sh *Shell) Run(ctx context.Context, b Block) error {
 	}
 }
 
-// Stop ends the shell and all that it has started.
+// Stop ends the shell and all processes that it has started.
 func (sh *Shell) Stop() {
 	_ = sh.stdin.Close()
 	select {
@@ -103,8 +103,8 @@ func (sh *Shell) Stop() {
 	<-sh.done
 }
 
-// Programs makes a folder with nothing in it but the programs that a page may use: given are those that are not the system's, by
-// their names. What else a page types is not found.
+// Programs creates a folder with only the programs that a page may use: some of the system's, and those in given, by
+// their names.
 func Programs(dir string, given map[string]string) error {
 	all := map[string]string{}
 	for _, name := range strings.Fields("bash basename cat cp cut date diff dirname echo env false grep head id ls mkdir mktemp mv printf rm sed seq sleep sort tail " +

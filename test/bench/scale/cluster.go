@@ -34,7 +34,7 @@ const (
 	zones     = 3
 	// atOnce is how many objects are written at a time.
 	atOnce = 16
-	// images, and heartbeats, of a real node.
+	// images and heartbeats of a real node.
 	images         = 50
 	leaseEvery     = 10 * time.Second
 	heartbeatEvery = 5 * time.Minute
@@ -44,7 +44,7 @@ const (
 
 func zone(i int) string { return fmt.Sprintf("us-south-%d", i%zones+1) }
 
-// install writes what a user has before the manager starts: rights, credentials, and on IKS what the cluster says of itself.
+// install creates the objects that exist before the manager starts: rights, credentials and IKS' ConfigMap.
 func install(ctx context.Context, admin client.Client) error {
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
@@ -72,7 +72,7 @@ func install(ctx context.Context, admin client.Client) error {
 	return nil
 }
 
-// each does something for each number below n, several at a time.
+// each calls do for each number below n, several at a time.
 func each(n int, do func(i int) error) error {
 	var wait sync.WaitGroup
 	errs := make([]error, atOnce)
@@ -87,7 +87,7 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// join makes a worker a node as large as real ones, with the block of addresses and the calico-node pod that each has.
+// join creates a worker's node, as large as real ones, with an address block and a calico-node pod.
 func join(ctx context.Context, admin client.Client, w iksserver.Worker) error {
 	address := netip.MustParseAddr(w.IP)
 	node := &corev1.Node{
@@ -168,7 +168,7 @@ func runCalicoNode(ctx context.Context, admin client.Client, node string) error 
 	return nil
 }
 
-// kubelets renew the lease of each node every 10 s, and write its status every 5 minutes, spread evenly.
+// kubelets renews the lease of each node every 10 s, and writes its status every 5 minutes, spread evenly.
 func kubelets(ctx context.Context, kubelet client.Client, nodes []iksserver.Worker) {
 	for w := range atOnce {
 		go func() {

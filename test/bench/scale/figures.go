@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// figures are what was measured of one size.
+// figures are the results for one size.
 type figures struct {
 	Nodes, Reflectors, Sessions int
 	Topology                    string
-	// Steady is how long the migration took; Cloud until the last worker had joined; BIRD what the reporters did not answer for.
+	// Steady is the time of the migration, Cloud that until the last worker joined, BIRD that in which reporters did not report.
 	Steady, Cloud, BIRD time.Duration
-	// Routing are the writes of Nodes, BGPPeers and the BGPConfiguration in the migration, Floor how few there can be, Asked those of
-	// CalicoNodeStatus, and Other all others: the object's status, Events.
+	// Routing counts the writes of Nodes, BGPPeers and the BGPConfiguration in the migration, Floor their possible minimum, Asked the writes of
+	// CalicoNodeStatus, and Other all others: the object's status and Events.
 	Routing, Floor, Asked, Other int
-	// What it did at rest. Requests include the lease's.
+	// The numbers at rest. RestRequests includes those of the lease.
 	RestWrites, RestRequests int
 	RestCPU                  time.Duration
 	RestRead, Peak           uint64
-	// Reaction is from the end of the grace time until another worker is ordered.
+	// Reaction is the time from the end of the grace time until another worker is ordered.
 	Reaction time.Duration
 
 	user   string
 	joined time.Time
 }
 
-// missed says which goals are missed that do not depend on the machine.
+// missed returns an error if goals are missed that do not depend on the machine.
 func (f figures) missed() error {
 	var errs []error
 	if f.Routing != f.Floor {
@@ -40,7 +40,7 @@ func (f figures) missed() error {
 	return errors.Join(errs...)
 }
 
-// printTable prints a table with a column for each size, and how the last is to the one before.
+// printTable prints a table with a column for each size, and the ratio of the last two.
 func printTable(all []figures) {
 	first, rows := all[0], [][]string{}
 	row := func(name string, of func(figures) string) {

@@ -1,9 +1,9 @@
-// Command scale measures what the manager costs in clusters of 100, 1,000 and 5,000 nodes: on a real kube-apiserver with nodes of real size
-// and the heartbeats of their kubelets, with the cloud of test/iksserver, and reporters that answer from the model of package simulate.
+// Command scale measures the resources that the manager uses in clusters of 100, 1,000 and 5,000 nodes: on a real kube-apiserver with nodes of
+// real size and kubelets' heartbeats, with the cloud of test/iksserver, and with status reports from the model of package simulate.
 //
 //	scale [--sizes 100,1000,5000] [--rest 10m] [--operator program] [-- its arguments]
 //
-// Another operator is measured at rest only: it gets KUBECONFIG. A goal that does not depend on the machine and is missed is an error.
+// Another operator is measured at rest only, with KUBECONFIG set. The command fails if a goal is missed that does not depend on the machine.
 package main
 
 import (
@@ -42,9 +42,9 @@ import (
 )
 
 const (
-	// grace is the default of spec.rollout.notReadyGrace. In a shorter one the cloud may not be asked again.
+	// grace is the default of spec.rollout.notReadyGrace.
 	grace = time.Minute
-	// perRoute is what BIRD needs to send a route (docs/capacity.md): reflectors do not report meanwhile.
+	// perRoute is the time that BIRD takes to send a route (docs/capacity.md), in which reflectors do not report.
 	perRoute = 2500 * time.Nanosecond
 	patience = time.Hour
 )
@@ -90,7 +90,7 @@ func run(ctx context.Context, sizes []int, restTime time.Duration, operator []st
 // bench is one cluster.
 type bench struct {
 	figures
-	size     int // nodes of a zone
+	size     int // nodes per zone
 	restTime time.Duration
 	operator []string
 	warmUp   time.Duration // of another operator
@@ -147,7 +147,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// start makes the cluster: its nodes are in the mesh.
+// start creates the cluster, with all nodes in the mesh.
 func (b *bench) start(ctx context.Context) error {
 	crds, err := controlplane.CalicoCRDs(ctx)
 	if err != nil {
@@ -204,7 +204,7 @@ func fast(c *rest.Config) *rest.Config {
 	return c
 }
 
-// startCloud has a default pool with the nodes. A worker that is ordered joins after 6 s.
+// startCloud starts the cloud, with the nodes in the default pool. An ordered worker joins after 6 s.
 func (b *bench) startCloud(ctx context.Context) {
 	given := 0
 	b.cloud = iksserver.New(iksserver.Config{
@@ -251,7 +251,7 @@ func (b *bench) startManager(ctx context.Context) (err error) {
 	return err
 }
 
-// pool is the RouteReflectorPool as it is.
+// pool returns the RouteReflectorPool.
 func (b *bench) pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	o := &v1alpha1.RouteReflectorPool{}
 	err := b.admin.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, o)
@@ -280,7 +280,7 @@ func rested(o *v1alpha1.RouteReflectorPool) bool {
 	return o.Status.Step.Name == "Steady" && meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady)
 }
 
-// migrate takes the cluster onto reflectors.
+// migrate migrates the cluster to route reflectors.
 func (b *bench) migrate(ctx context.Context) error {
 	o := &v1alpha1.RouteReflectorPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SingletonName}}
 	o.Spec.Topology.Type = v1alpha1.TopologyAuto
@@ -308,7 +308,7 @@ func (b *bench) migrate(ctx context.Context) error {
 	return b.count(ctx, began)
 }
 
-// count sorts what the manager has written since then.
+// count counts the manager's writes since then.
 func (b *bench) count(ctx context.Context, began time.Time) error {
 	writes, err1 := b.plane.Writes(b.user, began)
 	peers, err2 := fakenetwork.Written(ctx, b.admin, "BGPPeer")
@@ -327,7 +327,7 @@ func (b *bench) count(ctx context.Context, began time.Time) error {
 	return errors.Join(err1, err2)
 }
 
-// usage is what a process has used so far.
+// usage is the resources that a process has used so far.
 type usage struct {
 	cpu       time.Duration
 	peak      uint64
@@ -345,7 +345,7 @@ func (b *bench) usage() (usage, error) {
 	return usage{time.Duration(stat.CPUTime() * float64(time.Second)), status.VmHWM, io.RChar}, errors.Join(err1, err2, err3)
 }
 
-// rest watches a cluster in which nothing happens but heartbeats.
+// rest measures a cluster in which nothing changes but heartbeats.
 func (b *bench) rest(ctx context.Context) error {
 	before, err := b.usage()
 	if err != nil {
@@ -378,7 +378,7 @@ func (b *bench) rest(ctx context.Context) error {
 	return nil
 }
 
-// lose lets the machine of a reflector fail, and measures when another one is ordered.
+// lose makes the machine of a reflector fail, and measures the time until another one is ordered.
 func (b *bench) lose(ctx context.Context) error {
 	o, err := b.pool(ctx)
 	if err != nil {
@@ -405,7 +405,7 @@ func (b *bench) lose(ctx context.Context) error {
 		if _, now, _ := b.cloud.Counts(); now == before {
 			return false, nil
 		}
-		// Kubernetes writes whole seconds, so the grace time begins up to a second earlier.
+		// Times in the API are whole seconds, so the grace time may begin up to a second earlier.
 		b.Reaction = time.Since(began.Truncate(time.Second)) - grace
 		return true, nil
 	})

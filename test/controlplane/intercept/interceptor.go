@@ -1,5 +1,5 @@
-// Package intercept stands between managers and what they talk to, the apiserver and the cloud: it counts, delays, refuses and loses their
-// requests, and cuts a manager off as its death would. All of a manager passes through it: controller-runtime, libcalico-go, events and
+// Package intercept is a proxy between managers and the apiserver and cloud: it counts, delays, refuses and drops
+// requests, and cuts a manager off as a crash would. It has all requests of a manager: of controller-runtime, libcalico-go, events and
 // leader election.
 package intercept
 
@@ -29,24 +29,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Verdict is what becomes of a request. The zero value lets it pass.
+// Verdict says how a request fails. With the zero value it does not.
 type Verdict struct {
-	// Delay is how long it is held before anything else.
+	// Delay is how long the request is held at first.
 	Delay time.Duration
-	// Answer is the HTTP status that is answered instead of the real one, 0 for the real one.
+	// Answer is an HTTP status to respond with instead of the real response, 0 for none.
 	Answer int
-	// RetryAfter goes with Answer.
+	// RetryAfter is the header of a response with Answer.
 	RetryAfter time.Duration
-	// Cut ends the line: nothing is answered, and nothing passes any more.
+	// Cut ends the line: there is no response to this request, and to none after it.
 	Cut bool
-	// Executed, with Answer or Cut: the request takes effect first.
+	// Executed, with Answer or Cut: the request takes effect before.
 	Executed bool
 }
 
-// Rule judges a request. Rules are asked one request at a time.
+// Rule returns the verdict for a request. Calls of rules do not overlap.
 type Rule func(Request) Verdict
 
-// Interceptor keeps the rules and the record of its lines.
+// Interceptor holds the rules and the recorded requests of its lines.
 type Interceptor struct {
 	mu       sync.Mutex
 	rules    []Rule
@@ -55,23 +55,23 @@ type Interceptor struct {
 	serial   int
 }
 
-// New makes an Interceptor that lets everything pass.
+// New returns an Interceptor without rules.
 func New() *Interceptor { return &Interceptor{} }
 
-// Rules replaces the rules. The first that does not let a request pass decides.
+// Rules replaces the rules. The first verdict that is not the zero value applies.
 func (i *Interceptor) Rules(rules ...Rule) { i.Swap(func() { i.rules = rules }) }
 
-// Swap changes what rules look at, between two requests.
+// Swap calls change between two requests, so that it may change the state of rules.
 func (i *Interceptor) Swap(change func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	change()
 }
 
-// Observe has fn called for every write that the far side has answered, before its answer goes on.
+// Observe sets a function that is called for every write before its response is passed on.
 func (i *Interceptor) Observe(fn func(Request)) { i.Swap(func() { i.observe = fn }) }
 
-// Requests gives all requests so far, in the order in which they came.
+// Requests returns all requests so far, in the order of their arrival.
 func (i *Interceptor) Requests() []Request {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -82,15 +82,15 @@ func (i *Interceptor) Requests() []Request {
 	return out
 }
 
-// Work gives the writes so far that are neither events nor leases.
+// Work returns the writes so far that are neither events nor leases.
 func (i *Interceptor) Work() []Request {
 	return slices.DeleteFunc(i.Requests(), func(r Request) bool { return !r.Work() })
 }
 
-// Forget drops the record, and counts from 1 again.
+// Forget drops the recorded requests, and counts from 1 again.
 func (i *Interceptor) Forget() { i.Swap(func() { i.requests, i.serial = nil, 0 }) }
 
-// record notes a request and judges it, unless alive says that its line is cut.
+// record records a request and returns its verdict, unless alive reports that its line is cut.
 func (i *Interceptor) record(r *Request, alive func() bool) (verdict Verdict, passed bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -104,7 +104,7 @@ func (i *Interceptor) record(r *Request, alive func() bool) (verdict Verdict, pa
 	i.requests = append(i.requests, r)
 	for _, rule := range i.rules {
 		if r.DryRun {
-			break // it changes nothing, whatever becomes of it
+			break // a read has no number
 		}
 		if verdict = rule(*r); verdict != (Verdict{}) {
 			break
@@ -123,29 +123,29 @@ func (i *Interceptor) executed(r *Request, code int) {
 	}
 }
 
-// Request is one request as it came by.
+// Request is a recorded request.
 type Request struct {
-	// Line is the name of the line it came on.
+	// Line is the name of its line.
 	Line string
-	// Number counts the writes of all lines from 1, events and leases left out; 0 for every other request.
+	// Number counts the writes of all lines from 1, without events and leases; 0 for other requests.
 	Number int
-	// At is when it came.
+	// At is the time of its arrival.
 	At time.Time
 	// Verb is Kubernetes' (get, list, watch, create, update, patch, delete, deletecollection), or the method of a request to the cloud.
 	Verb string
-	// Group, Resource (with the subresource: "nodes/status"), Namespace and Name of what it is about. For the cloud, Resource is the path.
+	// Group, Resource (with the subresource: "nodes/status"), Namespace and Name of its object. For the cloud, Resource is the path.
 	Group, Resource, Namespace, Name string
-	// DryRun: it asks what a write would do.
+	// DryRun: the request is a dry run.
 	DryRun bool
-	// Cloud: it goes to the cloud, not to the apiserver.
+	// Cloud: the request is to the cloud, not to the apiserver.
 	Cloud bool
 	// Body of a write.
 	Body []byte
-	// Code is what the far side answered, 0 when it was not asked.
+	// Code is the status of the real response, 0 if the request was not passed on.
 	Code int
 }
 
-// Write reports whether the request is to change something.
+// Write reports whether the request asks for a change.
 func (r Request) Write() bool {
 	if r.Cloud {
 		return r.Verb != http.MethodGet && !strings.Contains(r.Resource, "/identity/")
@@ -153,16 +153,16 @@ func (r Request) Write() bool {
 	return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" && !r.DryRun
 }
 
-// Lease reports whether it is leader election.
+// Lease reports whether the request is of leader election.
 func (r Request) Lease() bool { return !r.Cloud && r.Group == "coordination.k8s.io" }
 
-// Work reports whether it changes what the product is about.
+// Work reports whether the request is a write of something other than a lease or an event.
 func (r Request) Work() bool { return r.Write() && !r.Lease() && (r.Cloud || r.Resource != "events") }
 
-// Executed reports whether it is a write that took effect.
+// Executed reports whether the request is a write that took effect.
 func (r Request) Executed() bool { return r.Write() && r.Code >= 200 && r.Code < 300 }
 
-// Kind is the sort of request, without the name of the object.
+// Kind returns verb and resource.
 func (r Request) Kind() string { return r.Verb + " " + r.Resource }
 
 // String is for failure messages.
@@ -170,20 +170,20 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s #%d %s %s → %d", r.At.Format("15:04:05.000"), r.Line, r.Number, r.Kind(), r.Name, r.Code)
 }
 
-// infos reads requests as the apiserver does.
+// infos parses requests as the apiserver does.
 var infos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// parse reads what a request to the apiserver is about.
+// parse returns the Request of a request to the apiserver.
 func parse(r *http.Request) Request {
 	info, err := infos.NewRequestInfo(r)
-	if err != nil || !info.IsResourceRequest { // discovery and the like
+	if err != nil || !info.IsResourceRequest { // such as discovery
 		return Request{Verb: strings.ToLower(r.Method), Resource: r.URL.Path}
 	}
 	resource := strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
 	return Request{Verb: info.Verb, Group: info.APIGroup, Resource: resource, Namespace: info.Namespace, Name: info.Name, DryRun: r.URL.Query().Has("dryRun")}
 }
 
-// nameFromBody names what is to be created: the path does not.
+// nameFromBody sets the name of an object to create, which is not in the path.
 func (r *Request) nameFromBody() {
 	var object struct{ Metadata struct{ Name string } }
 	if r.Verb == "create" && r.Name == "" && json.Unmarshal(r.Body, &object) == nil {
@@ -191,11 +191,11 @@ func (r *Request) nameFromBody() {
 	}
 }
 
-// Line is the way of one manager to the apiserver and to the cloud.
+// Line is the connection of one manager to the apiserver and to the cloud.
 type Line struct {
 	of   *Interceptor
 	name string
-	// kube is what the line shows as the apiserver, cloud as the cloud.
+	// kube and cloud are the servers that the manager connects to.
 	kube, cloud *httptest.Server
 
 	mu      sync.Mutex
@@ -206,7 +206,7 @@ type Line struct {
 	stale   int
 }
 
-// Open makes a line. Requests go on as the user of config, and to cloud, which may be
+// Open returns a new line. Requests are passed on as the user of config, and to cloud, which may be
 // nil. onCut is called once, when a rule cuts the line: it should kill the manager.
 func (i *Interceptor) Open(name string, config *rest.Config, cloud http.Handler, onCut func()) (*Line, error) {
 	target, err := url.Parse(config.Host)
@@ -236,16 +236,16 @@ func (i *Interceptor) Open(name string, config *rest.Config, cloud http.Handler,
 	return l, nil
 }
 
-// Config leads to the apiserver on this line, with TLS.
+// Config returns the configuration to connect to the apiserver by this line, with TLS.
 func (l *Line) Config() *rest.Config {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.kube.Certificate().Raw})
 	return &rest.Config{Host: l.kube.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}
 }
 
-// CloudURL leads to the cloud on this line.
+// CloudURL returns the URL of the cloud by this line.
 func (l *Line) CloudURL() string { return l.cloud.URL }
 
-// Close ends the line for good.
+// Close closes the line.
 func (l *Line) Close() {
 	l.sever()
 	for _, server := range []*httptest.Server{l.kube, l.cloud} {
@@ -254,7 +254,7 @@ func (l *Line) Close() {
 	}
 }
 
-// DropWatches cuts all open watches. With stale, the next watch of each is refused: what it asks for is too old.
+// DropWatches ends all open watches. With stale, the next watch of each is refused, as for a resource version that is too old.
 func (l *Line) DropWatches(stale bool) (dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,7 +275,7 @@ func (l *Line) alive() bool {
 	return !l.cut
 }
 
-// sever lets nothing more pass, and says whether it did so far.
+// sever ends the line, and reports whether it was open.
 func (l *Line) sever() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -288,7 +288,7 @@ func (l *Line) sever() bool {
 	return was
 }
 
-// die cuts the line as a rule has it.
+// die cuts the line, for a rule.
 func (l *Line) die() {
 	if l.sever() && l.onCut != nil {
 		l.onCut()
@@ -304,7 +304,7 @@ func (l *Line) serve(w http.ResponseWriter, r *http.Request, far http.Handler, s
 		}
 		seen.Body = body
 		seen.nameFromBody()
-		// What has been sent arrives, whatever becomes of the sender.
+		// A request that was sent takes effect even if its sender ends.
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
@@ -318,7 +318,7 @@ func (l *Line) serve(w http.ResponseWriter, r *http.Request, far http.Handler, s
 	}
 	select {
 	case <-time.After(verdict.Delay):
-	case <-r.Context().Done(): // the near side has gone
+	case <-r.Context().Done(): // the client has closed the connection
 		panic(http.ErrAbortHandler)
 	}
 	if verdict.Answer != 0 && !verdict.Executed {
@@ -332,7 +332,7 @@ func (l *Line) serve(w http.ResponseWriter, r *http.Request, far http.Handler, s
 	l.pass(w, r, far, &seen, verdict)
 }
 
-// pass asks the far side, and answers the near side as the verdict says.
+// pass passes a request on, and responds as the verdict says.
 func (l *Line) pass(w http.ResponseWriter, r *http.Request, far http.Handler, seen *Request, verdict Verdict) {
 	answer := httptest.NewRecorder()
 	far.ServeHTTP(answer, r)
@@ -352,7 +352,7 @@ func (l *Line) pass(w http.ResponseWriter, r *http.Request, far http.Handler, se
 	_, _ = w.Write(answer.Body.Bytes()) // the manager may be gone
 }
 
-// watch passes a stream on until it ends or is dropped.
+// watch passes a watch on until it ends or is dropped.
 func (l *Line) watch(w http.ResponseWriter, r *http.Request, far http.Handler, seen Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -375,7 +375,7 @@ func (l *Line) watch(w http.ResponseWriter, r *http.Request, far http.Handler, s
 	far.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// refuse answers as the apiserver does, or the cloud.
+// refuse writes an error response as the apiserver or the cloud does.
 func refuse(w http.ResponseWriter, r Request, verdict Verdict) {
 	if verdict.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(verdict.RetryAfter/time.Second))))

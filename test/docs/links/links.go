@@ -1,4 +1,4 @@
-// Package links knows the anchors of pages, as GitHub gives them to headings.
+// Package links finds the anchors that GitHub gives to the headings of pages.
 package links
 
 import (
@@ -11,13 +11,13 @@ import (
 )
 
 var (
-	// Hidden is what of a page has no links and no headings: blocks of code, and comments.
+	// Hidden matches code blocks and comments, which contain no links and no headings.
 	Hidden  = regexp.MustCompile("(?s)(?:^|\n) *```.*?\n *```|<!--.*?-->")
 	heading = regexp.MustCompile(`(?m)^#{1,6} +(.*)$`)
 	anchor  = regexp.MustCompile(`<\w+\s[^>]*\b(?:id|name)="([^"]*)"`)
 )
 
-// Anchors are those that GitHub gives to the headings of a page, and those that the page has itself.
+// Anchors returns the anchors of a page's headings, and those in its HTML.
 func Anchors(text string) []string {
 	var out []string
 	seen := map[string]int{}
@@ -43,7 +43,7 @@ func Anchors(text string) []string {
 	return out
 }
 
-// Leads is an error where a page, or the heading of it that is named after a #, does not exist.
+// Leads returns an error if a page, or its anchor after a #, does not exist.
 func Leads(files fs.FS, place string) error {
 	name, anchor, _ := strings.Cut(place, "#")
 	content, err := fs.ReadFile(files, name)

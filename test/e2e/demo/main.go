@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command demo does rrpool's main job end to end, on real parts, and shows it as a user sees it, on the command line: a cluster of six
-// nodes in three zones moves from the BGP full mesh, with a mesh password, onto a dedicated worker pool of route reflectors and back. It
-// ends with 0 only when no packet between workloads was lost, as the README defines it, and each command ended with its exit code.
+// Command demo migrates a lab cluster of six nodes in three zones from the BGP full mesh, with a mesh password, to a dedicated worker pool of
+// route reflectors and back, and shows the commands and their output. It
+// exits with 0 only if no packet between workloads was lost, as the README defines it, and each command had the expected exit code.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 // patience is how long a command may take on a slow machine.
 const patience = 6 * time.Minute
 
-// The phases of which packets are counted.
+// The phases of the probes.
 const (
 	phaseThere = "onto route reflectors"
 	phaseBack  = "back to the mesh"
@@ -67,14 +67,14 @@ func run(ctx context.Context) error {
 
 func title(text string) { fmt.Printf("\n== %s\n", text) }
 
-// demo is the cluster, and where commands are typed, as a user does.
+// demo is the cluster, and the folder and environment of commands.
 type demo struct {
 	*site.Site
-	// say is one line of what happens outside of the commands, with the seconds since the start.
+	// say prints a line about events outside of the commands, with the seconds since the start.
 	say func(text string)
 }
 
-// show moves the cluster there and back. Lost packets are judged at the end.
+// show migrates the cluster and back, and evaluates lost packets at the end.
 func (d demo) show(ctx context.Context) error {
 	d.say("every pair of pods exchanges a packet every 10 ms, from now on")
 	title("Is it fit, and what would happen?")
@@ -113,14 +113,14 @@ func (d demo) show(ctx context.Context) error {
 	return err
 }
 
-// rrpool types commands, shows what they say, and holds them to their exit code.
+// rrpool runs commands, shows their output, and checks their exit code.
 func (d demo) rrpool(ctx context.Context, code int, commands ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, command := range commands {
 		fmt.Printf("\n$ rrpool %s\n", command)
 		cmd := d.Command(ctx, strings.Fields(command)...)
-		cmd.Stdout = struct{ io.Writer }{os.Stdout} // a pipe: with a terminal it would draw over what we say meanwhile
+		cmd.Stdout = struct{ io.Writer }{os.Stdout} // a pipe: on a terminal its progress bar would overwrite other lines
 		cmd.Stderr = cmd.Stdout
 		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {
 			return errors.Join(fmt.Errorf("rrpool %s did not end with code %d", command, code), err)
@@ -129,7 +129,7 @@ func (d demo) rrpool(ctx context.Context, code int, commands ...string) error {
 	return nil
 }
 
-// packets shows what the probes between workloads saw in a phase.
+// packets prints the result of the probes between workloads in a phase.
 func (d demo) packets(phase string) probe.Report {
 	report := d.Lab.Report().Phase(phase).Only(d.Workers...)
 	sent, lost := report.Totals()
@@ -141,8 +141,8 @@ func (d demo) packets(phase string) probe.Report {
 	return report
 }
 
-// verdict is how it ends: with an error where there is a loss as the README defines it. Single packets may be lost, where BIRD swaps
-// a route in the kernel.
+// verdict returns the closing line, or an error if there is a loss as the README defines it. Single packets may be lost while BIRD replaces
+// a kernel route.
 func verdict(there, back probe.Report) (string, error) {
 	if err := there.ZeroLoss(); err != nil {
 		return "", fmt.Errorf("%s: %w", phaseThere, err)

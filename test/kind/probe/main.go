@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command probe is what the pods of the kind test run. "probe from NAME ADDRESS" probes other pods as the lines on its standard input say
-// (add NAME ADDRESS, remove NAME, phase NAME, report) until that ends; a report is a line of JSON. "probe wait" only waits to be ended, as
-// the pods do in which it is executed, and as Kubernetes' pause does.
+// Command probe runs in the pods of the kind test. "probe from NAME ADDRESS" probes other pods as the lines on its standard input say
+// (add NAME ADDRESS, remove NAME, phase NAME, report) until that ends; a report is a line of JSON. "probe wait" waits to be ended: it is
+// the pod's own process.
 package main
 
 import (

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// windowSize is how many of the latest probes an acknowledgement speaks of: five seconds, so that none depends on a single answer.
+// windowSize is how many of the latest probes an acknowledgement covers: those of five seconds, so that a lost one does no harm.
 const windowSize = 512
 
-// message is a probe, or the acknowledgement of the latest ones of its series.
+// message is a probe, or an acknowledgement of the latest probes of a series.
 type message struct {
 	id               uint64 // the prober's
 	number, sequence uint32 // of the series, and in it; of an acknowledgement the latest that came
@@ -18,10 +18,10 @@ type message struct {
 	window           window
 }
 
-// late reports whether a probe that came at this time does not count any more. Both ends have the clock of one machine.
+// late reports whether a probe arrived too late to count. Both ends have the clock of one machine.
 func (m message) late(came time.Time) bool { return came.Sub(m.sent) > arrivalTimeout }
 
-// magic begins what is ours.
+// magic is the beginning of every message.
 var magic = []byte("rrprobe")
 
 const (
@@ -29,7 +29,7 @@ const (
 	messageSize = headerSize + windowSize/8
 )
 
-// encode writes the message into a buffer of at least messageSize, so that the sender asks for no memory.
+// encode writes the message into a buffer of at least messageSize, so that the sender does not allocate.
 func (m message) encode(into []byte) []byte {
 	packet := into[:0]
 	packet = append(packet, magic...)
@@ -73,12 +73,12 @@ type source struct {
 	number uint32
 }
 
-// window says which of the latest probes have come: bit 0 is the latest.
+// window says which of the latest probes have arrived: bit 0 is the latest.
 type window [windowSize / 64]uint64
 
 func (w window) has(back uint32) bool { return w[back/64]&(1<<(back%64)) != 0 }
 
-// arrivals are the latest probes of a series that have come.
+// arrivals are the latest probes of a series that have arrived.
 type arrivals struct {
 	latest uint32
 	window window

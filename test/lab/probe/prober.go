@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package probe proves, or disproves, that pods reach each other: it sends a UDP packet from each to every other, all the time, and says
-// which did not arrive, when, and during which phase. The two directions of a pair are measured apart.
+// Package probe measures whether pods reach each other: it sends UDP packets from each to every other at an interval, and reports
+// which did not arrive, when, and during which phase. The two directions of a pair are measured separately.
 //
 // It does not use ICMP echo: the kernel answers for all network namespaces from one socket per processor. Answers that wait for a
 // neighbour that is down, in any namespace of the machine, use up that socket's buffer, and the answers of all others are dropped.
-// A control pair on a loopback device shows what is lost without any routing: that is the machine's, and a report says so.
+// A control pair on a loopback device shows which probes are lost without any routing, because the machine is too busy.
 package probe
 
 import (
@@ -27,24 +27,24 @@ import (
 const (
 	// DefaultInterval is the time between two probes of a pair.
 	DefaultInterval = 10 * time.Millisecond
-	// arrivalTimeout is when a probe comes too late to count. Probes take well below a millisecond.
+	// arrivalTimeout is the age from which a probe counts as lost. Probes take well below a millisecond.
 	arrivalTimeout = time.Second
-	// readTimeout is how long what has come may take to be read before a report goes without it.
+	// readTimeout is how long a report waits until received packets are read.
 	readTimeout = 30 * time.Second
-	// expectedTime is how long a pair is probed before its series has to grow.
+	// expectedTime is the time of probes for which a series has memory from the beginning.
 	expectedTime = 5 * time.Minute
-	// port is where endpoints expect probes. The control pair has another, since it may share its namespace with one of them.
+	// port receives probes. The control pair has another port, because its namespace may have an endpoint too.
 	port = 30179
 )
 
-// Prober probes ordered pairs of its endpoints that have addresses of one family: all, or those of each with some that were there before
+// Prober probes ordered pairs of its endpoints with addresses of one family: all, or each with a number of endpoints before
 // it. It is safe for concurrent use.
 type Prober struct {
 	interval   time.Duration
-	neighbours int // 0 is all
+	neighbours int // 0: all
 	epoch      time.Time
 	id         uint64
-	// byNumber are the series, without the lock: the sender must never have to wait for a receiver that the kernel does not let run.
+	// byNumber are the series. It needs no lock, because the sender must not wait for a receiver that is not scheduled.
 	byNumber sync.Map
 
 	mu        sync.Mutex
@@ -62,18 +62,18 @@ type Prober struct {
 	done sync.WaitGroup
 }
 
-// endpoint is one pod: a socket inside its network namespace. One without a socket is elsewhere, and another prober or Serve receives
-// what is sent to it.
+// endpoint is one pod: a socket in its network namespace. Probes to an endpoint without a socket are received by another prober or
+// by Serve.
 type endpoint struct {
 	name    string
-	number  int // in the order in which they came
+	number  int // in the order of Add
 	address netip.Addr
 	socket  *socket
 	targets []*series // from here to every other
 }
 
-// New starts a prober without endpoints. An interval of 0 is DefaultInterval. Each endpoint is probed with so many that came last before
-// it, in both directions; 0 is with all.
+// New starts a prober without endpoints. An interval of 0 is DefaultInterval. Each endpoint is probed with the last so many
+// before it, in both directions; 0: with all.
 func New(interval time.Duration, neighbours int) *Prober {
 	p := &Prober{
 		interval:   cmp.Or(interval, DefaultInterval),
@@ -89,8 +89,8 @@ func New(interval time.Duration, neighbours int) *Prober {
 }
 
 // Add starts probing between a new endpoint and present ones. enter must call its argument on a thread that is inside the
-// endpoint's network namespace; where it is nil the endpoint is probed, and probes nothing. A pair counts from its first arrival on: a pod
-// that has just appeared has no routes yet.
+// endpoint's network namespace; if it is nil the endpoint is only probed. A pair counts from its first arrival on, because a new
+// pod has no routes yet.
 func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) error) error {
 	added := &endpoint{name: name, address: address}
 	if enter != nil {
@@ -117,7 +117,7 @@ func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) e
 	return nil
 }
 
-// Serve receives, in a namespace, what is sent to an address that several hosts have, as that of a service, until the prober stops or
+// Serve receives probes in a namespace to an address that several hosts have, such as that of a service, until the prober stops or
 // done is called.
 func (p *Prober) Serve(address netip.Addr, enter func(func() error) error) (done func() error, err error) {
 	var served *socket
@@ -139,7 +139,7 @@ func (p *Prober) Serve(address netip.Addr, enter func(func() error) error) (done
 	}, nil
 }
 
-// Control adds the control pair, on the loopback device of a namespace: what it loses, no routing has lost.
+// Control adds the control pair, on the loopback device of a namespace, whose probes need no routing.
 func (p *Prober) Control(enter func(func() error) error) error {
 	control := &endpoint{name: "control"}
 	if err := enter(func() (err error) {
@@ -157,7 +157,7 @@ func (p *Prober) Control(enter func(func() error) error) error {
 	return nil
 }
 
-// last are the endpoints that a new one with this address is probed with.
+// last returns the endpoints that a new one with this address is probed with.
 func (p *Prober) last(address netip.Addr) []*endpoint {
 	others := slices.DeleteFunc(slices.Collect(maps.Values(p.endpoints)), func(e *endpoint) bool { return e.address.Is4() != address.Is4() })
 	if p.neighbours == 0 {
@@ -174,8 +174,8 @@ func (e *endpoint) close() error {
 	return e.socket.Close()
 }
 
-// Remove ends all probes from and to an endpoint; what was measured stays in the report. Probes that are under way are forgotten:
-// they do not count as lost.
+// Remove ends all probes from and to an endpoint; earlier results stay in the report. Probes under way
+// do not count as lost.
 func (p *Prober) Remove(name string) error {
 	p.mu.Lock()
 	removed, exists := p.endpoints[name]
@@ -187,7 +187,7 @@ func (p *Prober) Remove(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.endpoints[name] != removed {
-		return nil // another call was faster
+		return nil // removed by another call
 	}
 	delete(p.endpoints, name)
 	for _, s := range removed.targets {
@@ -204,7 +204,7 @@ func (p *Prober) Remove(name string) error {
 	return removed.close()
 }
 
-// Checkpoint ends the current phase and begins one with this name. Phases of one name are reported together.
+// Checkpoint ends the current phase and begins one with a name. Phases of one name are reported together.
 func (p *Prober) Checkpoint(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +215,7 @@ func (p *Prober) Checkpoint(name string) {
 	p.phases = append(p.phases, Phase{Name: name, From: now})
 }
 
-// Report says what happened until now. It waits up to a second for probes that are on their way.
+// Report returns the results until now. It waits up to a second for probes that are under way.
 func (p *Prober) Report() Report {
 	until := time.Now()
 	p.mu.Lock()
@@ -251,7 +251,7 @@ func (p *Prober) Report() Report {
 	return newReport(p.epoch, until, p.interval, phases, samples, controlled, p.overflows)
 }
 
-// catchUp waits until what has come is read: a reader that has to wait for the CPU must not lose them.
+// catchUp waits until received packets are read, so that those of a reader that is not scheduled do not count as lost.
 func (p *Prober) catchUp(sockets ...*socket) {
 	for limit := time.Now().Add(readTimeout); time.Now().Before(limit); time.Sleep(p.interval) {
 		if !slices.ContainsFunc(sockets, (*socket).unread) {
@@ -260,7 +260,7 @@ func (p *Prober) catchUp(sockets ...*socket) {
 	}
 }
 
-// Stop ends all probes. Report stays usable.
+// Stop ends all probes. Report may still be called.
 func (p *Prober) Stop() error {
 	p.mu.Lock()
 	names := slices.Collect(maps.Keys(p.endpoints))
@@ -283,8 +283,8 @@ func (p *Prober) Stop() error {
 	return errors.Join(errs...)
 }
 
-// connect begins a series with room for its probes: a sender that asks for memory may have to wait until the garbage collector's threads,
-// which have no priority, have run.
+// connect begins a series and allocates memory for its probes: when a sender allocates, it may have to wait for the garbage collector's
+// threads, which have no priority.
 func (p *Prober) connect(from, to *endpoint, address netip.Addr) {
 	if from.socket == nil {
 		return
@@ -299,10 +299,10 @@ func (p *Prober) connect(from, to *endpoint, address netip.Addr) {
 	p.byNumber.Store(s.number, s)
 }
 
-// send is the one sender of all pairs. A tick that comes late is not made up for: two probes close together would both fall into
-// one gap that lasts microseconds.
+// send sends the probes of all pairs. A late tick is not made up for, because two probes close together could both be lost
+// in one gap of microseconds.
 func (p *Prober) send() {
-	_ = raisePriority() // lab.Start says where BIRD, and so this too, may not have it
+	_ = raisePriority() // lab.Start prints a warning if it is not permitted
 	buffer := make([]byte, messageSize)
 	for {
 		sleep(p.interval)
@@ -326,14 +326,14 @@ func (p *Prober) sendFrom(source *endpoint, buffer []byte) {
 	for _, s := range source.targets {
 		now := time.Now()
 		m := message{id: p.id, number: s.number, sequence: s.begin(now.Sub(p.epoch)), sent: now}
-		// A route that is missing shows as an error here, and the probe is lost. Where the machine had no room for it, nothing was sent.
+		// If a route is missing there is an error, and the probe counts as lost. With errNoRoom the probe was not sent.
 		if source.socket.send(m.encode(buffer), s.target) == errNoRoom { //nolint:errorlint // made by send itself
 			s.withdraw()
 		}
 	}
 }
 
-// receive reads what comes to a socket until that is closed. Probes of this prober have arrived. Those of another are acknowledged to it.
+// receive reads packets from a socket until it is closed. It counts probes of this prober, and acknowledges those of others.
 func (p *Prober) receive(on *socket) {
 	if on == nil {
 		return
@@ -366,7 +366,7 @@ func (p *Prober) overflow(o Outage) {
 	p.overflows = append(p.overflows, o)
 }
 
-// take counts one packet.
+// take processes one packet.
 func (p *Prober) take(on *socket, got received, others map[source]*arrivals) {
 	m, ok := decode(got.packet)
 	if !ok {
@@ -389,19 +389,19 @@ func (p *Prober) take(on *socket, got received, others map[source]*arrivals) {
 		return
 	}
 	m.acknowledges, m.sequence, m.window = true, others[key].add(m.sequence), others[key].window
-	_ = on.send(m.encode(got.packet), got.from) // the next one says the same again
+	_ = on.send(m.encode(got.packet), got.from) // the next acknowledgement repeats it
 }
 
-// sleep lets the kernel wake this very thread. A timer of Go's is seen by whichever thread looks first, and that one may have to wait
-// for the CPU, which the sender's never has to.
+// sleep makes the kernel wake the calling thread. Any thread may handle a timer of Go's, and that one may not be scheduled at once,
+// unlike the sender's.
 func sleep(duration time.Duration) {
 	left := unix.NsecToTimespec(int64(duration))
 	for errors.Is(unix.Nanosleep(&left, &left), unix.EINTR) {
 	}
 }
 
-// raisePriority keeps the calling goroutine on a thread that the kernel prefers, where it lets us: a sender that is not scheduled
-// sees no loss. The thread ends with the goroutine.
+// raisePriority locks the calling goroutine to a thread with real-time priority, if permitted: a sender that is not scheduled
+// detects no loss. The thread ends with the goroutine.
 func raisePriority() error {
 	runtime.LockOSThread()
 	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 5}, 0)

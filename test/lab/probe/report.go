@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Report says which probes were lost. Narrow it with Phase, Only and Without; judge it with ZeroLoss.
+// Report says which probes were lost. Phase, Only and Without return parts of it; ZeroLoss evaluates it.
 type Report struct {
-	// From and Until enclose what was measured.
+	// From and Until are the times of the measurement.
 	From, Until time.Time
 	// Interval is the time between two probes of a pair.
 	Interval time.Duration
-	// Phases in order; what happened before the first checkpoint belongs to none.
+	// Phases in order; the time before the first checkpoint belongs to none.
 	Phases []Phase
 	// Pairs, sorted by name.
 	Pairs []Pair
-	// Machine is what the machine itself has lost: probes of the control pair, which no routing can touch, and what sockets had no room for.
+	// Machine are the outages that the machine causes: of the control pair, which needs no routing, and of full socket buffers.
 	Machine []Outage
 }
 
@@ -36,10 +36,10 @@ type Pair struct {
 	Sent, Lost int
 	// LongestRun is the greatest number of probes lost in a row.
 	LongestRun int
-	// LongestSilence is the longest time between two probes. Much more than the interval means that the prober was starved of
-	// CPU and may have missed something.
+	// LongestSilence is the longest time between two probes. If it is much more than the interval, the prober was not scheduled
+	// and may have missed an outage.
 	LongestSilence time.Duration
-	// Silences are those that are too long for a report to be evidence.
+	// Silences are longer than shortSilence.
 	Silences []Silence
 	// Outages in order.
 	Outages []Outage
@@ -57,7 +57,7 @@ func (s Silence) Duration() time.Duration { return s.Until.Sub(s.From) }
 
 // Outage is a run of lost probes.
 type Outage struct {
-	// From is when the first lost probe was sent, Until when the next one was that arrived (or the last one, when none did).
+	// From is when the first lost probe was sent, Until when the next one that arrived was sent (or the last one, if none arrived).
 	From, Until time.Time
 	Lost        int
 	// Phase in which it began.
@@ -118,7 +118,7 @@ func newPair(s sample, epoch time.Time, phases []Phase) Pair {
 	return whole
 }
 
-// phaseFinder is for times that only grow.
+// phaseFinder returns a function that returns the phase of a time. Times must ascend.
 func phaseFinder(phases []Phase) func(time.Time) string {
 	next, name := 0, ""
 	return func(at time.Time) string {
@@ -144,7 +144,7 @@ func (p *Pair) add(o Outage) {
 	p.Outages = append(p.Outages, o)
 }
 
-// Longest is the pair's longest outage, zero without one.
+// Longest returns the pair's longest outage, zero if it has none.
 func (p Pair) Longest() Outage {
 	if len(p.Outages) == 0 {
 		return Outage{}
@@ -159,7 +159,7 @@ func (p Pair) String() string {
 		longest.Duration().Round(time.Millisecond), longest.From.Format("15:04:05.000"), longest.Phase)
 }
 
-// Phase narrows the report to one phase, or to all phases of that name. An outage belongs, as a whole, to the phase in which it began.
+// Phase returns the part of the report for all phases of a name. An outage belongs to the phase in which it began.
 func (r Report) Phase(name string) Report {
 	narrowed := r.keep(func(p Pair) (Pair, bool) {
 		part, ok := p.perPhase[name]
@@ -175,17 +175,17 @@ func (r Report) Phase(name string) Report {
 	return narrowed
 }
 
-// Only narrows the report to pairs between these endpoints.
+// Only returns the part of the report for pairs between these endpoints.
 func (r Report) Only(names ...string) Report {
 	return r.keep(func(p Pair) (Pair, bool) { return p, slices.Contains(names, p.From) && slices.Contains(names, p.To) })
 }
 
-// Between narrows the report to pairs whose names begin so, such as "a/" and "b/".
+// Between returns the part of the report for pairs with these prefixes of names, such as "a/" and "b/".
 func (r Report) Between(from, to string) Report {
 	return r.keep(func(p Pair) (Pair, bool) { return p, strings.HasPrefix(p.From, from) && strings.HasPrefix(p.To, to) })
 }
 
-// Without narrows the report to pairs of which neither end is one of these.
+// Without returns the part of the report for pairs without these endpoints.
 func (r Report) Without(names ...string) Report {
 	return r.keep(func(p Pair) (Pair, bool) { return p, !slices.Contains(names, p.From) && !slices.Contains(names, p.To) })
 }
@@ -202,24 +202,24 @@ func (r Report) keep(choose func(Pair) (Pair, bool)) Report {
 }
 
 const (
-	// singleLossOdds: fewer than one probe in this many may be lost. BIRD swaps each kernel route once when the best path moves,
-	// in microseconds, and a probe can fall into that by chance.
+	// singleLossOdds: fewer than one probe in this many may be lost. When the best path changes, BIRD replaces each kernel route,
+	// which takes microseconds, and a probe can be lost meanwhile.
 	singleLossOdds = 10_000
-	// A pair that gets no probe for more than shortSilence was kept from it by the machine: what happened then is not known. A report
-	// is evidence all the same while none lasts longer than maxSilence, which is less than half of what the least of all wrong changes
-	// costs (1.1 s: TestImmediatePromotionLosesPackets in test/chaos), and all together take at most one part in silenceOdds of the time.
+	// If a pair has no probe for more than shortSilence, the machine was too busy, and outages in that time are not known. A report
+	// is valid if no silence is longer than maxSilence, which is less than half of the shortest outage of a wrong change
+	// (1.1 s: TestImmediatePromotionLosesPackets in test/chaos), and all together are at most one part in silenceOdds of the time.
 	shortSilence = 250 * time.Millisecond
 	maxSilence   = 500 * time.Millisecond
 	silenceOdds  = 100
 	// shownPairs is how many pairs an error names.
 	shownPairs = 3
-	// besides is how long before or after a loss of the machine's own another loss is put down to it.
+	// besides is the time before and after an outage of the machine in which other losses are attributed to the machine.
 	besides = 100 * time.Millisecond
 )
 
-// ZeroLoss returns nil when the report proves that nothing was lost: every pair was probed nearly all the time and connected, no pair lost
-// two probes in a row, and fewer than one probe in 10,000 was lost. Otherwise the error says what was lost, when, and by whom. What was lost
-// while the machine itself lost probes proves nothing either way: the error then says that no loss can be ruled out.
+// ZeroLoss returns nil if the report proves that nothing was lost: every pair was probed nearly all the time and connected, no pair lost
+// two probes in a row, and fewer than one probe in 10,000 was lost. Otherwise the error says what was lost, when, and by which pairs. For
+// losses at the time of an outage of the machine, it says that no loss can be ruled out.
 func (r Report) ZeroLoss() error {
 	if len(r.Pairs) == 0 {
 		return errors.New("no loss can be ruled out: nothing was probed")
@@ -259,7 +259,7 @@ func (r Report) ZeroLoss() error {
 	return nil
 }
 
-// OwnLoss is how many probes the machine itself lost in the time of the report.
+// OwnLoss returns how many probes the machine itself lost in the time of the report.
 func (r Report) OwnLoss() (lost int) {
 	for _, m := range r.Machine {
 		if m.Until.After(r.From) && m.From.Before(r.Until) {
@@ -269,12 +269,12 @@ func (r Report) OwnLoss() (lost int) {
 	return lost
 }
 
-// Broken reports whether a pair of the report lost two probes in a row, and the machine does not explain it.
+// Broken reports whether a pair lost two probes in a row for which the machine is not the cause.
 func (r Report) Broken(pair Pair) bool {
 	return slices.ContainsFunc(pair.Outages, func(o Outage) bool { return o.Lost > 1 && !r.machines(o) })
 }
 
-// explained is how many of a pair's probes were lost while the machine itself lost some.
+// explained returns how many of a pair's probes were lost because of the machine.
 func (r Report) explained(pair Pair) (lost int) {
 	for _, o := range pair.Outages {
 		if r.machines(o) {
@@ -284,8 +284,8 @@ func (r Report) explained(pair Pair) (lost int) {
 	return lost
 }
 
-// machines reports whether all of an outage lies within, or right beside, times at which the machine itself lost probes: as long as
-// probes come through on the control pair, one that does not come through elsewhere is lost on the way.
+// machines reports whether the machine is the cause of an outage: all of it is within, or near, outages of the machine. While
+// probes of the control pair arrive, routing is the cause of every loss.
 func (r Report) machines(o Outage) bool {
 	from, lost := o.From, false
 	for _, m := range r.Machine {
@@ -296,7 +296,7 @@ func (r Report) machines(o Outage) bool {
 	return lost && !from.Before(o.Until)
 }
 
-// starved: the pair was left without probes for too long, or too often.
+// starved reports whether the pair was without probes for too long, or too often.
 func (p Pair) starved(interval time.Duration) bool {
 	all := time.Duration(0)
 	for _, s := range p.Silences {
@@ -305,14 +305,14 @@ func (p Pair) starved(interval time.Duration) bool {
 	return p.LongestSilence > maxSilence || all*silenceOdds > time.Duration(p.Sent)*interval
 }
 
-// Lossy are the pairs that lost anything, the longest outage first.
+// Lossy returns the pairs with losses, the longest outage first.
 func (r Report) Lossy() []Pair {
 	lossy := r.keep(func(p Pair) (Pair, bool) { return p, p.Lost > 0 }).Pairs
 	slices.SortStableFunc(lossy, func(a, b Pair) int { return int(b.Longest().Duration() - a.Longest().Duration()) })
 	return lossy
 }
 
-// LongestOutage over all pairs, zero when nothing was lost.
+// LongestOutage returns the longest outage of all pairs, zero if nothing was lost.
 func (r Report) LongestOutage() time.Duration {
 	longest := time.Duration(0)
 	for _, pair := range r.Pairs {
@@ -321,7 +321,7 @@ func (r Report) LongestOutage() time.Duration {
 	return longest
 }
 
-// Totals over all pairs.
+// Totals returns how many probes all pairs together have sent and lost.
 func (r Report) Totals() (sent, lost int) {
 	for _, pair := range r.Pairs {
 		sent += pair.Sent

@@ -34,14 +34,14 @@ func (s *series) begin(now time.Duration) uint32 {
 	return uint32(len(s.sent) - 1) //nolint:gosec // G115: years
 }
 
-// withdraw takes back the probe that began last: it was not sent.
+// withdraw undoes the last begin: the probe was not sent.
 func (s *series) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent, s.arrived = s.sent[:len(s.sent)-1], s.arrived[:len(s.arrived)-1]
 }
 
-// take counts a probe that came at this time, or what an acknowledgement says of the latest ones.
+// take counts a probe that arrived at this time, or the probes that an acknowledgement covers.
 func (s *series) take(m message, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *series) take(m message, now time.Duration) {
 	}
 }
 
-// end forgets the probes that may still arrive.
+// end drops the probes that may still arrive.
 func (s *series) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *series) waiting(until time.Duration) bool {
 	return false
 }
 
-// sample copies what was sent before until, beginning with the first probe that arrived; all of it when none was.
+// sample returns a copy of the probes that were sent before until, from the first one that arrived on; all if none did.
 func (s *series) sample(until time.Duration) sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()

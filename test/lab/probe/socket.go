@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// receiveBuffer holds the probes of a busy second, should the reader not be scheduled.
+	// receiveBuffer is enough for the probes of a second in which the reader is not scheduled.
 	receiveBuffer = 4 << 20
-	// sendBuffer holds what the kernel keeps for neighbours that do not answer: some 200 KB for each.
+	// sendBuffer is enough for packets to neighbours that do not answer: some 200 KB for each.
 	sendBuffer = 64 << 20
 )
 
-// errNoRoom is that the machine had no room for a packet.
+// errNoRoom: a packet was not sent because the socket's buffer was full.
 var errNoRoom = errors.New("no room in the socket's buffer")
 
 // socket is a UDP socket in some network namespace.
@@ -31,8 +31,8 @@ type socket struct {
 	address netip.AddrPort
 }
 
-// received is one packet, and when it came, by the kernel: a reader waits for the CPU like any process. dropped counts what the socket
-// had no room for until then.
+// received is one packet, and the kernel's time of its arrival, as the reader may be scheduled later. dropped counts the packets
+// that the full socket has dropped until then.
 type received struct {
 	packet  []byte
 	from    netip.AddrPort
@@ -58,7 +58,7 @@ func listen(address netip.AddrPort) (*socket, error) {
 	err = raw.Control(func(fd uintptr) {
 		set := func(option, value int) error { return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, option, value) }
 		if set(unix.SO_RCVBUFFORCE, receiveBuffer) != nil || set(unix.SO_SNDBUFFORCE, sendBuffer) != nil {
-			// Without privileges on the host: as much as it lets everyone have.
+			// Without privileges on the host: as much as is permitted.
 			_, _ = set(unix.SO_RCVBUF, receiveBuffer), set(unix.SO_SNDBUF, sendBuffer)
 		}
 		optionErr = errors.Join(set(unix.SO_TIMESTAMPNS, 1), set(unix.SO_RXQ_OVFL, 1))
@@ -69,7 +69,7 @@ func listen(address netip.AddrPort) (*socket, error) {
 	return &socket{UDPConn: conn, raw: raw, address: conn.LocalAddr().(*net.UDPAddr).AddrPort()}, nil //nolint:forcetypeassert // of a UDPConn
 }
 
-// send never waits.
+// send sends a packet without blocking.
 func (s *socket) send(packet []byte, to netip.AddrPort) error {
 	var target unix.Sockaddr = &unix.SockaddrInet6{Addr: to.Addr().As16(), Port: int(to.Port())}
 	if to.Addr().Is4() {
@@ -110,7 +110,7 @@ func (s *socket) read(buffer, control []byte) (received, error) {
 	return got, nil
 }
 
-// unread reports whether packets have come that are not read yet. Of a socket that is closed, or nil, there are none.
+// unread reports whether received packets are not read yet. A closed socket, or nil, has none.
 func (s *socket) unread() bool {
 	if s == nil {
 		return false

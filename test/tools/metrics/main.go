@@ -27,7 +27,7 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("gathering: %w", err)
 	}
-	for _, f := range families { // what is served from the start
+	for _, f := range families { // metrics that are served from the start
 		if served := strings.ToLower(f.GetType().String()); served != kind(f.GetName()) {
 			return fmt.Errorf("%s is a %s: name it as one", f.GetName(), served)
 		}
@@ -49,7 +49,7 @@ func run() error {
 	return nil
 }
 
-// row takes a description from the words into which client_golang puts it; it gives them in no other way.
+// row returns a row of the table. It parses the description's String, because client_golang offers no other access.
 func row(desc *prometheus.Desc) (string, error) {
 	var name, help string
 	text := desc.String()
@@ -68,7 +68,7 @@ func row(desc *prometheus.Desc) (string, error) {
 	return fmt.Sprintf("| %#q | %s | %s | %s |", name, kind(name), cmp.Or(strings.Join(labels, ", "), "-"), help), nil
 }
 
-// kind follows from the name, by the rules of Prometheus' naming.
+// kind returns the type of a metric, by the conventions of Prometheus' names.
 func kind(name string) string {
 	switch {
 	case strings.HasSuffix(name, "_total"):

@@ -1,5 +1,5 @@
-// Command reference writes what is generated from the commands of rrpool: a page of
-// Markdown, and manual pages. Those have the month of SOURCE_DATE_EPOCH where that is set.
+// Command reference generates the reference of rrpool's commands: a page of
+// Markdown, and manual pages. Manual pages have the month of SOURCE_DATE_EPOCH if that is set.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// write makes the files that are named. The folder is emptied first: a command that is gone leaves no page behind.
+// write writes the files. It empties the folder of manual pages first, to remove those of former commands.
 func write(markdown, man, release string) error {
 	root := command.New(iostreams.Program, iostreams.System())
 	root.DisableAutoGenTag = true
@@ -46,7 +46,7 @@ func write(markdown, man, release string) error {
 	return errors.Join(errs...)
 }
 
-// connection are the flags of every command that asks a cluster.
+// connection are the flags of every command that connects to a cluster.
 var connection = []string{"kubeconfig", "context", "request-timeout", "namespace"}
 
 func page(root *cobra.Command) string {
