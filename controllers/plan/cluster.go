@@ -54,6 +54,12 @@ func (c Cluster) NotPassed() (outside, marked []string) {
 	return outside, marked
 }
 
+// Relied reports whether the mesh is off by our doing: the note on the BGPConfiguration says so, or should it be lost, a
+// BGPPeer of ours. These are written under the mesh only, and are left when the reflectors are gone as well.
+func (c Cluster) Relied() bool {
+	return c.BGP.Saved != nil || slices.ContainsFunc(c.Peers, func(p Peer) bool { return p.Owned })
+}
+
 // DatastoreOptions are the settings of the RouteReflectorPool that reading and writing the datastore depends on.
 type DatastoreOptions struct {
 	// RoleLabel marks route reflectors.
@@ -205,6 +211,9 @@ func (n Node) Reports() bool { return n.Labels["kubernetes.io/os"] != "windows" 
 func (n Node) IsOurs() bool {
 	return n.Marked || n.Pooled && (n.HasRoleLabel || n.ClusterID != "")
 }
+
+// HasLabelAndID reports whether a node has both parts of what makes it a reflector, in whatever slot.
+func (n Node) HasLabelAndID() bool { return n.HasRoleLabel && n.ClusterID != "" }
 
 // Zones returns the zones of the nodes that are wanted, sorted.
 func Zones(nodes []Node, wanted func(Node) bool) []string {

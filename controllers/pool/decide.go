@@ -64,22 +64,26 @@ func (r *Reconciler) compute(s *Scope) {
 	if err := r.poolClient.observing.err; cloud.Is(err, cloud.Unsupported) && s.reflecting() && rollout.Starting(s.Cluster) {
 		s.Cluster.Problems = append(slices.Clone(s.Cluster.Problems), *cloudProblem(err))
 	}
-	r.known.MeshSince = sinceWhen(r.known.MeshSince, s.Cluster.BGP.MeshOn(), s.now)
-	if r.known.Reversed = r.reversals.Seen(s.Cluster, s.now); s.object.Spec.Mode != v1alpha1.ModeRouteReflector { // a person has seen to it
-		r.reversals, r.known.Reversed = rollout.Reversals{}, nil
+	if s.object.Spec.Mode != v1alpha1.ModeRouteReflector {
+		r.memory.ForgetReversals()
 	}
-	observed := r.known
-	observed.Cluster, observed.Evictable = s.Cluster, s.evictable
-	observed.Pool = poolOf(r.poolClient.usable(), s.Cluster.Nodes, taint, s.object.Spec.Provider.IKS.UpdateWorkers == v1alpha1.UpdateRolling)
+	observed := rollout.Observed{
+		Cluster: s.Cluster, Memory: r.memory, Evictable: s.evictable,
+		Pool: poolOf(r.poolClient.usable(), s.Cluster.Nodes, taint, s.object.Spec.Provider.IKS.UpdateWorkers == v1alpha1.UpdateRolling),
+	}
 	var problem *plan.Problem
-	if s.Desired, problem = desire(s, r.lasting(s)); problem != nil {
-		s.Step = r.refuse(s, observed, problem)
-		return
-	}
-	if r.poolClient.last != nil {
+	s.Desired, problem = desire(s, r.lasting(s))
+	desired := s.Desired
+	switch known := r.poolClient.last; {
+	case problem != nil:
+		desired.Invalid = problem
+		if known != nil && known.Owned { // how many reflectors there should be is taken from the pool as it is
+			desired.Pool = plan.PoolTarget{SizePerZone: known.SizePerZone, Zones: known.Zones}
+		}
+	case known != nil:
 		r.sized = s.Desired.Pool.SizePerZone
 	}
-	s.Step = r.Next(observed, s.Desired, s.now)
+	s.Step = r.Next(observed, desired, s.now)
 }
 
 // lasting is the pool as last seen, as large as it was wanted before. Substitutes are there for a while: sizing, which
@@ -108,28 +112,6 @@ func (r *Reconciler) lasting(s *Scope) *cloud.Pool {
 	out := *known
 	out.SizePerZone = size
 	return &out
-}
-
-// refuse does nothing because of the spec, with one exception: a cluster that has lost its reflectors gets its
-// mesh, which only adds sessions. To know that, stale reports are asked for again. How many reflectors there should
-// be is then taken from the pool as it is.
-func (r *Reconciler) refuse(s *Scope, observed rollout.Observed, problem *plan.Problem) rollout.Step {
-	desired := s.Desired
-	if known := r.poolClient.last; known != nil && known.Owned {
-		desired.Pool = plan.PoolTarget{SizePerZone: known.SizePerZone, Zones: known.Zones}
-	}
-	step := r.Next(observed, desired, s.now)
-	if step.Urgent {
-		step.Problem = problem
-		return step
-	}
-	refusal := rollout.Step{
-		Name: "InvalidSpec", Reason: problem.Message, Problem: problem, Short: step.Short, Unserved: step.Unserved, Again: step.Again, Actions: onlyRefreshes(step.Actions),
-	}
-	if !s.Cluster.BGP.MeshOn() {
-		refusal.Watch = step.Watch // a refusal does not blind the safety net
-	}
-	return refusal
 }
 
 // onlyRefreshes leaves out all but what asks for stale reports again.

@@ -16,6 +16,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/metered"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -270,7 +271,7 @@ func (s *samples) addSessions(of *Scope) {
 
 // serving counts the reflectors of a step that serve.
 func serving(step rollout.Step) int {
-	return count(step.Reflectors, func(r rollout.Reflector) bool { return r.Serving })
+	return count(step.Reflectors, func(r evidence.Reflector) bool { return r.Serving })
 }
 
 // workerCounts is how many workers the pool should have, and has.

@@ -17,6 +17,7 @@ import (
 	"github.com/rrpool/rrpool/cloud/cost"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
 )
@@ -54,7 +55,7 @@ func onReflectors(t *testing.T, serving int, change ...func(*v1alpha1.RouteRefle
 	step := rollout.Step{Name: rollout.Steady, Short: serving < 2, Unserved: []string{}}
 	e.calico.cluster.Statuses = map[string]plan.Status{}
 	for i := range 3 {
-		r := rollout.Reflector{Node: fmt.Sprintf("10.0.%d.1", i+1), Zone: fmt.Sprintf("z%d", i+1), Expected: 8}
+		r := evidence.Reflector{Node: fmt.Sprintf("10.0.%d.1", i+1), Zone: fmt.Sprintf("z%d", i+1), Expected: 8}
 		n := node(r.Node, fmt.Sprintf("rr%d", i+1), r.Zone)
 		n.HasRoleLabel, n.ClusterID, n.Marked = true, "244.0.0.1", true
 		if i < serving {

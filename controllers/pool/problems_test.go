@@ -17,6 +17,7 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/test/docs/links"
 )
@@ -257,7 +258,7 @@ func TestThePoolsNameIsReportedWhileItIsOurs(t *testing.T) {
 
 // Calico-node that does not run, and nodes that no reflector serves, are said with the nodes' names, whatever the step is.
 func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
-	reflectors := []rollout.Reflector{
+	reflectors := []evidence.Reflector{
 		{Node: "10.0.1.1", Established: 8, Expected: 8, NotRunning: true},
 		{Node: "10.0.1.2", Established: 8, Expected: 8, Serving: true},
 	}
@@ -373,7 +374,7 @@ func TestNothingIsWrittenAtRest(t *testing.T) {
 	e.cloud.pool = cloud.Pool{Exists: true, Owned: true, SizePerZone: 1, Zones: []string{"z1", "z2", "z3"}}
 	e.script = always(rollout.Step{
 		Name: rollout.Steady, Reason: "all is well",
-		Reflectors: []rollout.Reflector{{Node: "10.0.1.1", Established: 6, Expected: 6, Serving: true}},
+		Reflectors: []evidence.Reflector{{Node: "10.0.1.1", Established: 6, Expected: 6, Serving: true}},
 	})
 	e.settle(1)
 	e.expect("Ready True Steady", "MeshDisabled True MeshOff", "ReflectorsEstablished True AllEstablished")

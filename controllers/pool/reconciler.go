@@ -87,13 +87,10 @@ type Reconciler struct {
 	// problem is the present one, reportedProblem the one of the last event.
 	problem, reportedProblem string
 	budget                   eventBudget
-	// known has what an observation does not show: Proven and the times, see rollout.Observed.
-	known rollout.Observed
-	// times corrects what is later than now; origin is where Elapsed began, by our clock at the last look.
-	times rollout.Times
-	// reversals are of the mesh and of stray labels, by others.
-	reversals rollout.Reversals
-	origin    time.Time
+	// memory is what an observation of the cluster does not show.
+	memory rollout.Memory
+	// origin is where Elapsed began, by our clock at the last look.
+	origin time.Time
 	// drained is the last attempt to empty a node, countAgain when pods may be counted again after that has failed.
 	drained    drainAttempt
 	countAgain time.Time
@@ -398,7 +395,7 @@ func (r *Reconciler) lookAtCluster(ctx context.Context, s *Scope) (err error) {
 	if err != nil {
 		return fmt.Errorf("observing the cluster: %w", err)
 	}
-	r.times.Correct(&s.Cluster, s.now)
+	r.memory.Observe(&s.Cluster, s.now)
 	return nil
 }
 
@@ -412,7 +409,7 @@ func (r *Reconciler) noticeClock(now time.Time) {
 	}
 	origin := now.Round(0).Add(-r.Elapsed())
 	if !r.origin.IsZero() && origin.Sub(r.origin).Abs() > clockStep {
-		r.known.ClockSet = now
+		r.memory.ClockSet = now
 	}
 	r.origin = origin
 }
@@ -424,31 +421,9 @@ func (r *Reconciler) complete(s *Scope) Scope {
 	return *s
 }
 
-// remember keeps what later reconciliations need: what a step has proven until the cluster
-// is at rest, and since when too few reflectors serve or BGPPeers are stray. Losing it
-// costs another look, or wait. Events say what is new.
+// remember keeps what later reconciliations need. Events say what is new.
 func (r *Reconciler) remember(ctx context.Context, s *Scope) {
 	s.since = since(s)
-	if r.known.Proven == nil || s.Step.Name == rollout.Steady {
-		r.known.Proven = map[string]time.Time{}
-	}
-	for _, node := range s.Step.Proven {
-		r.known.Proven[node] = s.now
-	}
-	r.known.Removed = r.reversals.Removed(s.Step, s.now)
-	r.known.ShortSince = sinceWhen(r.known.ShortSince, s.Step.Short, s.now)
-	r.known.StraySince = sinceWhen(r.known.StraySince, s.Step.Stray, s.now)
-	r.known.LeavingSince = sinceWhen(r.known.LeavingSince, s.Step.Leaving, s.now)
+	r.memory.After(s.Step, s.now)
 	r.reportStep(ctx, s)
-}
-
-// sinceWhen keeps the time since which something is so, zero while it is not.
-func sinceWhen(since time.Time, so bool, now time.Time) time.Time {
-	switch {
-	case !so:
-		return time.Time{}
-	case since.IsZero():
-		return now
-	}
-	return since
 }

@@ -199,7 +199,7 @@ func TestARefusalRemembersSinceWhenTooFewServe(t *testing.T) {
 	e.expect("Degraded True SizingInvalid")
 	require.Equal(t, began, e.lastSeen().ShortSince)
 	e.edit(func(o *v1alpha1.RouteReflectorPool) { o.Spec.Sizing.Max = 25 })
-	e.script = always(rollout.Step{Name: "DeletePeers", Stray: true})
+	e.script = always(rollout.Step{Name: "DeletePeers", Stray: []string{"stray"}})
 	began = e.clock
 	e.settle(3)
 	require.Zero(t, e.lastSeen().ShortSince)

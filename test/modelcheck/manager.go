@@ -47,10 +47,7 @@ func bit(b bool) int {
 // observe is what the manager sees and remembers.
 func (m *model) observe(s *state) rollout.Observed {
 	c := m.cluster(s)
-	o := rollout.Observed{
-		Cluster: c.Cluster, MeshSince: ago(sinceWhen(s.meshSince, c.BGP.MeshOn())), ShortSince: ago(s.shortSince), StraySince: ago(s.straySince),
-		Evictable: map[string][]string{},
-	}
+	o := rollout.Observed{Cluster: c.Cluster, Evictable: map[string][]string{}}
 	o.Statuses = map[string]plan.Status{}
 	if s.problem {
 		o.Problems = []plan.Problem{{Reason: "Unreadable", Message: "the datastore cannot be read"}}
@@ -66,17 +63,29 @@ func (m *model) observe(s *state) rollout.Observed {
 	if !s.unknown {
 		o.Pool = m.pool(c)
 	}
+	o.Memory = s.memory()
+	o.Memory.Observe(&o.Cluster, today)
 	return o
 }
 
-func sinceWhen(d time.Duration, so bool) time.Duration {
-	switch {
-	case !so:
-		return never
-	case d == never:
-		return 0
+// memory is what the manager remembers.
+func (s *state) memory() rollout.Memory {
+	return rollout.Memory{MeshSince: ago(s.meshSince), ShortSince: ago(s.shortSince), StraySince: ago(s.straySince)}
+}
+
+// remember takes in what was observed and decided.
+func (m *model) remember(s *state, st *step) {
+	memory, cluster := s.memory(), m.cluster(s).Cluster
+	cluster.Statuses = nil
+	if s.straySince != never {
+		memory.Stray = st.Stray
 	}
-	return d
+	memory.Observe(&cluster, today)
+	memory.After(st.Step, today)
+	s.meshSince, s.shortSince, s.straySince = howLong(memory.MeshSince), howLong(memory.ShortSince), howLong(memory.StraySince)
+	if s.meshSince != never && !m.Timer {
+		s.meshSince = longAgo // where there are reports, no rule reads it
+	}
 }
 
 // everything is more actions than a step has.
@@ -85,11 +94,7 @@ const everything = 200
 // reconcile dies after so many actions; with all of them it does not.
 func (m *model) reconcile(s *state, actions int) {
 	st := m.next(s)
-	if s.meshSince = sinceWhen(s.meshSince, m.cluster(s).BGP.MeshOn()); s.meshSince != never && !m.Timer {
-		s.meshSince = longAgo // where there are reports, no rule reads it
-	}
-	s.shortSince = sinceWhen(s.shortSince, st.Short)
-	s.straySince = sinceWhen(s.straySince, st.Stray)
+	m.remember(s, st)
 	if st.Problem != nil {
 		return
 	}

@@ -30,6 +30,14 @@ var today = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 // never is longer ago than anything.
 const never = time.Duration(math.MaxInt64)
 
+// howLong is how long ago a date was, never for zero.
+func howLong(t time.Time) time.Duration {
+	if t.IsZero() {
+		return never
+	}
+	return today.Sub(t)
+}
+
 // ago is the date of what happened so long ago, zero for never.
 func ago(d time.Duration) time.Time {
 	if d == never {

@@ -137,7 +137,7 @@ func calicoNode(f facts) *Result {
 func mesh(f facts) *Result {
 	bgp := f.snapshot.Cluster.BGP
 	switch {
-	case bgp.ManagedBy != "" && (bgp.MeshOn() || rollout.Relied(f.snapshot.Cluster)):
+	case bgp.ManagedBy != "" && (bgp.MeshOn() || f.snapshot.Cluster.Relied()):
 		return warn("BGPConfiguration default is described elsewhere (%s), which may undo what rrpool writes there: the mesh is on again then", bgp.ManagedBy).
 			reason(reason.MeshReversed).do("let that leave nodeToNodeMeshEnabled, nodeMeshPassword and the annotations rrpool.io/* alone")
 	case bgp.MeshOn():
@@ -180,7 +180,7 @@ func (f facts) mixed() bool {
 
 // meshOff is what to know before anything is removed that is not rrpool's where routes may depend on it.
 func (f facts) meshOff() []string {
-	if f.snapshot.Cluster.BGP.MeshOn() || rollout.Relied(f.snapshot.Cluster) {
+	if f.snapshot.Cluster.BGP.MeshOn() || f.snapshot.Cluster.Relied() {
 		return nil
 	}
 	_, carried := rollout.Carried(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel)

@@ -29,6 +29,7 @@ import (
 	"github.com/rrpool/rrpool/config/crd"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
 	"github.com/rrpool/rrpool/test/cli"
@@ -451,7 +452,7 @@ func TestPlansOfClustersWithProblems(t *testing.T) {
 		in.Status.Step.Name = "RestoreMesh"
 		for _, n := range in.Cluster.Nodes {
 			if n.HasRoleLabel {
-				in.Step.Reflectors = append(in.Step.Reflectors, rollout.Reflector{Node: n.Name, Expected: 8})
+				in.Step.Reflectors = append(in.Step.Reflectors, evidence.Reflector{Node: n.Name, Expected: 8})
 			}
 		}
 		v := planOf(t, in)

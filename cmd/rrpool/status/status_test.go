@@ -24,6 +24,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/pool"
@@ -184,7 +185,7 @@ func TestVerbose(t *testing.T) {
 	failing := pool.Scope{ProviderProblem: &plan.Problem{Reason: "CredentialsUnreadable", Message: "Secret rrpool-ibmcloud cannot be read: grant access to it"}}
 	seen := pool.Scope{Provider: v1alpha1.ProviderIKS, Pool: &cloud.Pool{Problems: []string{"worker w-2: over quota in eu-de-1"}}}
 	for i, r := range full.pool.Status.Reflectors {
-		seen.Step.Reflectors = append(seen.Step.Reflectors, rollout.Reflector{Node: r.Node})
+		seen.Step.Reflectors = append(seen.Step.Reflectors, evidence.Reflector{Node: r.Node})
 		seen.Pool.Workers = append(seen.Pool.Workers, cloud.Worker{
 			ID: fmt.Sprintf("kube-c1-rr%d", i), NodeName: r.Node, Zone: r.Zone, Flavor: "bx2.2x8", State: cloud.WorkerDeployed,
 		})
@@ -221,7 +222,7 @@ func TestVerbose(t *testing.T) {
 
 // With a Timer gate sessions are not observed, so no node is short of them.
 func TestNoNodeIsShortOfWhatIsNotObserved(t *testing.T) {
-	scope := pool.Scope{Step: rollout.Step{Reflectors: []rollout.Reflector{{Node: "rr", Missing: []string{"a"}}}}}
+	scope := pool.Scope{Step: rollout.Step{Reflectors: []evidence.Reflector{{Node: "rr", Missing: []string{"a"}}}}}
 	var s Status
 	s.add(scope)
 	require.Equal(t, map[string][]string{"a": {"rr"}}, s.Lacking)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
@@ -342,7 +343,7 @@ var blindManagers = map[string]struct {
 		return w.run(300)
 	}},
 	"one that serves is enough for it": {decide: deciding(func(_ *world, s *rollout.Step) {
-		if slices.ContainsFunc(s.Reflectors, func(r rollout.Reflector) bool { return r.Serving }) {
+		if slices.ContainsFunc(s.Reflectors, func(r evidence.Reflector) bool { return r.Serving }) {
 			s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { _, on := a.(plan.RestoreMesh); return on })
 		}
 	}), play: func(w *world, with bool) string {

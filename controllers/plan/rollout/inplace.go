@@ -8,119 +8,82 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// rules of the choice among in-place nodes.
-func (v *view) rules() selection.Rules {
-	return selection.Rules{
-		PerZone: v.d.Pool.SizePerZone, Zones: v.d.Pool.Zones,
-		Preferred: v.d.Preferred, Excluded: v.d.Excluded, Lost: func(n plan.Node) bool { return v.lost(n) || v.stopsShort(n) },
-	}.Of(v.Nodes)
-}
-
-// stopsShort: a node was chosen, and its calico-node fails for longer than the grace before it has got the role.
-func (v *view) stopsShort(n plan.Node) bool {
-	return !n.IsOurs() && n.CalicoNode.Failing() && v.passed(latest(n.CalicoNode.Since, v.ClockSet), v.d.NotReadyGrace)
-}
-
-// chooseInPlace fills in who should reflect, who comes next, and who goes next.
-func (v *view) chooseInPlace() {
-	if v.d.Mode == v1alpha1.ModeRouteReflector {
-		for _, n := range selection.Choose(v.Nodes, v.rules()) {
-			if n.Pooled {
-				v.wanted = append(v.wanted, n)
-			} else {
-				v.absent = append(v.absent, n)
-			}
-		}
-	}
-	v.nextToPromote = v.findNextToPromote()
-	v.nextToDemote = v.findNextToDemote()
-}
-
-// findNextToPromote is the wanted node that gets the role next: one that is being prepared
-// already, else the cheapest when no reflector can carry its routes, else the oldest.
-func (v *view) findNextToPromote() *plan.Node {
-	in := filter(v.wanted, func(n plan.Node) bool {
-		return usable(n) && !n.HasRoleLabel && n.ClusterID == "" && !n.CalicoNode.Failing()
+// findNextToPromote returns the wanted node that gets the role next: one that is being prepared already, else the cheapest when no
+// reflector can carry its routes, else the oldest. For the first reflector it also returns the nodes that were looked at, that one last.
+func (v *view) findNextToPromote() (next *plan.Node, tried []plan.Node) {
+	in := plan.Filter(v.wanted, func(n plan.Node) bool {
+		return plan.Usable(n) && !n.HasRoleLabel && n.ClusterID == "" && !n.CalicoNode.Failing()
 	})
 	if len(in) == 0 {
-		return nil
+		return nil, nil
 	}
 	group := v.group()
-	prepared := func(n plan.Node) bool {
+	isPrepared := func(n plan.Node) bool {
 		return n.CordonedByUs || slices.ContainsFunc(group, func(r plan.Node) bool { return v.isReflectorOf(r, n) })
 	}
 	cheapest, _ := selection.Cheapest(in, v.rules())
-	alone := v.alone(in[0]) // so are all: none of them has the role
+	isFirst := v.isAlone(in[0]) // so are all: none of them has the role
 	slices.SortFunc(in, func(a, b plan.Node) int {
 		return cmp.Or(
-			plan.TrueFirst(prepared(a), prepared(b)),
-			plan.TrueFirst(alone && a.Name == cheapest.Name, alone && b.Name == cheapest.Name),
+			plan.TrueFirst(isPrepared(a), isPrepared(b)),
+			plan.TrueFirst(isFirst && a.Name == cheapest.Name, isFirst && b.Name == cheapest.Name),
 			a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name),
 		)
 	})
-	if !alone {
-		return &in[0]
+	if !isFirst {
+		return &in[0], nil
 	}
-	// A node that is cordoned for it is not passed over: a node that joins lacks a session for seconds, and the drain would begin anew.
-	next := slices.IndexFunc(in, func(n plan.Node) bool { return prepared(n) || !v.lacksMesh(n) })
-	if v.tried = in[:next+1]; next < 0 {
-		v.tried, next = in, 0
+	// A node that is cordoned for it is not passed over: while another node joins it lacks a session for seconds, and the drain would begin anew.
+	i := slices.IndexFunc(in, func(n plan.Node) bool { return isPrepared(n) || !v.ev.IsDisconnected(n) })
+	if i < 0 {
+		return &in[0], in
 	}
-	return &in[next]
+	return &in[i], in[:i+1]
 }
 
-// lacksMesh: a node's report shows that not all of its mesh sessions are Established, or it does not come. Nothing shows then that
-// the node could have sessions as a reflector.
-func (v *view) lacksMesh(n plan.Node) bool {
-	st, asked := v.Statuses[n.Name]
-	if !asked || v.d.Timer {
-		return false
-	}
-	g := &gate{}
-	v.sessionsUp(g, st, n, others(v.served(), n), isAny)
-	return cleared(st) && v.passed(st.Cleared, silence) || !cleared(st) && !g.open()
-}
-
-// findNextToDemote is the current reflector that gives the role back next: those that are dead first,
+// findNextToDemote returns the current reflector that gives the role back next: those that are dead first,
 // those without pods last, and a client before its reflectors, whichever was healed since.
 func (v *view) findNextToDemote() *plan.Node {
-	out := filter(v.current, func(n plan.Node) bool {
-		return v.d.Mode != v1alpha1.ModeRouteReflector || !v.isWanted(n) && !named(v.absent, n)
+	out := plan.Filter(v.Current, func(n plan.Node) bool {
+		return v.d.Mode != v1alpha1.ModeRouteReflector || !v.isWanted(n) && !plan.Includes(v.absent, n)
 	})
 	if len(out) == 0 {
 		return nil
 	}
 	last := slices.MinFunc(out, func(a, b plan.Node) int {
 		return cmp.Or(
-			plan.TrueFirst(!a.Ready, !b.Ready), plan.TrueFirst(!idle(a), !idle(b)), plan.TrueFirst(v.isReflectorOf(b, a), v.isReflectorOf(a, b)),
+			plan.TrueFirst(!a.Ready, !b.Ready), plan.TrueFirst(!runsNothing(a), !runsNothing(b)), plan.TrueFirst(v.isReflectorOf(b, a), v.isReflectorOf(a, b)),
 			b.RoleSince.Compare(a.RoleSince), cmp.Compare(b.Name, a.Name),
 		)
 	})
 	return &last
 }
 
-// leaders are the other reflectors that can carry x's routes.
+// leaders returns the other reflectors that can carry x's routes.
 func (v *view) leaders(x plan.Node) []plan.Node {
-	return filter(others(v.group(), x), func(r plan.Node) bool { return usable(r) && hasRole(r) })
+	return plan.Filter(plan.Others(v.group(), x), func(r plan.Node) bool { return plan.Usable(r) && r.HasLabelAndID() })
 }
 
-// alone: no reflector can carry x's routes while its own sessions restart.
-func (v *view) alone(x plan.Node) bool { return len(v.carriers(x)) == 0 }
+// isAlone reports whether no reflector can carry x's routes while its own sessions restart.
+func (v *view) isAlone(x plan.Node) bool { return len(v.carriers(x)) == 0 }
 
-// staged: other reflectors are to carry a node's routes while its sessions restart.
-func (v *view) staged() bool { return v.d.Promotion != v1alpha1.PromotionImmediate }
+// isStaged reports whether other reflectors are to carry a node's routes while its sessions restart.
+func (v *view) isStaged() bool { return v.d.Promotion != v1alpha1.PromotionImmediate }
 
-// promoteNext gives the role to one in-place node, once the reflectors that are there
+// promoteInPlace gives the role to one in-place node, once the reflectors that are there
 // carry its routes. The very first has none that do: it costs what cost says.
-func (v *view) promoteNext() *Step {
+func promoteInPlace(v *view) *Step {
 	switch {
+	case v.isStarting() && !v.mayStart():
+		return nil
 	case v.nextToPromote == nil:
 		return nil
-	case !v.alone(*v.nextToPromote):
+	case !v.isAlone(*v.nextToPromote):
 		return v.promoteStaged(*v.nextToPromote)
 	case !v.BGP.MeshOn():
 		return nil
@@ -135,7 +98,7 @@ func (v *view) promoteStaged(x plan.Node) *Step {
 		return s
 	}
 	stage := v.makeClient(x)
-	if !v.staged() {
+	if !v.isStaged() {
 		v.addCost(promote, " at once (promotion: Immediate): ", x)
 		promote.Actions = append(stage, promote.Actions...) // killed in between, the peers do no harm
 		return promote
@@ -143,46 +106,43 @@ func (v *view) promoteStaged(x plan.Node) *Step {
 	if len(stage) > 0 {
 		return do("StagePeers", promote.Reason+": the others prepare to carry its routes", stage...)
 	}
-	g := v.othersCarry(x)
-	if !g.open() {
-		return g.step(promote.Name, promote.Reason+", once the others carry its routes")
+	g := v.ev.Carry(x, v.carriers(x))
+	if !g.IsComplete() {
+		return await(g, promote.Name, promote.Reason+", once the others carry its routes")
 	}
-	promote.Watch = g.watch
+	promote.Watch = g.Watch
 	return promote
 }
 
-// awaitFirst is what the promotion of x as the first reflector waits for, nil for nothing. One that has the role already, runs and
-// serves nobody shows that the next would do no better: the pods of one node after the other would lose their routes for good.
-// And a node that lacks sessions of the mesh would not get those of a reflector either. A BGPPeer's in place of one, as with a node that
-// a person gave the label, shows the same.
+// awaitFirst returns what the promotion of x as the first reflector waits for, nil for nothing. If a reflector has the role already, runs and
+// does not serve, the next would do no better: the pods of one node after the other would lose their routes for good.
+// And a node that lacks sessions of the mesh would not get those of a reflector either. A BGPPeer's session in place of one, as with a node
+// that a person gave the label, counts as well.
 func (v *view) awaitFirst(x plan.Node) *Step {
-	g := &gate{}
-	runs := func(n plan.Node) bool { return v.isWanted(n) && !v.stopped(n) }
-	if former := filter(v.leaders(x), runs); len(former) > 0 {
-		g = v.reflectorGate(former, 0)
+	runs := func(n plan.Node) bool { return v.isWanted(n) && !v.ev.IsStopped(n) }
+	if former := plan.Filter(v.leaders(x), runs); len(former) > 0 {
+		g := v.ev.Prove(evidence.Claim{Reflectors: former})
 		for _, r := range former {
-			g.wait("route reflector %s to serve", r.Name)
+			g.Lack("route reflector %s to serve", r.Name)
 		}
-		return g.step("AwaitSessions", fmt.Sprintf("no further node becomes a route reflector before %s serves: cordon it to have another chosen", former[0].Name))
+		return await(g, "AwaitSessions", fmt.Sprintf("no further node becomes a route reflector before %s serves: cordon it to have another chosen", former[0].Name))
 	}
-	if v.d.Timer {
+	g := v.ev.ProveConnected(x)
+	if g.IsComplete() {
 		return nil
 	}
-	if v.meshSessions(g, x, isAny); g.open() {
-		return nil
-	}
-	return g.step("AwaitMesh", fmt.Sprintf("node %s becomes the first route reflector, once the mesh carries it%s", x.Name, v.whyNotOthers(x)))
+	return await(g, "AwaitMesh", fmt.Sprintf("node %s becomes the first route reflector, once the mesh carries it%s", x.Name, v.whyNotOthers(x)))
 }
 
 // watchTried asks for the reports of the nodes that may be the first, as long as one of them is about to be.
 func (v *view) watchTried(s *Step) *Step {
 	for _, n := range v.tried {
-		s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.period("")})
+		s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.ev.Period(false)})
 	}
 	return s
 }
 
-// whyNotOthers names the nodes that would have come before the first reflector.
+// whyNotOthers returns the nodes that would have come before the first reflector.
 func (v *view) whyNotOthers(x plan.Node) string {
 	var names []string
 	for _, n := range v.tried {
@@ -216,90 +176,47 @@ func (v *view) promoteFirst(x plan.Node) *Step {
 	if len(v.group()) > 0 {
 		return promote // those that are dead keep their sides
 	}
-	if left := v.lastWrite().Add(v.quiet).Sub(v.now); left > 0 {
-		return awaitTakeOver(v.quiet, left, promote.Name, promote.Reason)
+	if left := v.ev.TakenOver(); left > 0 {
+		return awaitTakeOver(v.ev.Quiet, left, promote.Name, promote.Reason)
 	}
 	promote.Actions = append(promote.Actions, plan.Pause{For: headStart},
 		plan.PutPeer{Peer: topology.InPlace(v.d.RoleLabel, v.session(), nil, false)[0]})
 	return promote
 }
 
-// othersCarry opens when the other reflectors carry x's routes, whatever becomes of x's own sessions with clients.
-// While the mesh is on, x relies on it, so they have to serve all nodes; without it x relies on them already.
-func (v *view) othersCarry(x plan.Node) *gate {
-	if v.d.Timer || v.BGP.MeshOn() {
-		g := v.carriersGate(x)
-		v.silentGate(g, x)
-		return g
-	}
-	g := &gate{}
-	rs := v.carriers(x)
-	for _, r := range rs {
-		v.inReport(g, r.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
-			return v.settled(v.sessionsUp(g, st, r, []plan.Node{x}, isPeer), len(v.clients), 0)
-		})
-	}
-	if len(rs) == 0 {
-		g.wait("a route reflector that serves")
-	}
-	return g
-}
-
-// silentGate demands that the carriers have a session with each node that is not
-// Ready and that x still reaches through the mesh: its own report shows them.
-func (v *view) silentGate(g *gate, x plan.Node) {
-	if v.d.Timer || len(v.unready) == 0 {
-		return
-	}
-	g.watch = append(g.watch, plan.StatusRequest{Node: x.Name, Period: v.period("")})
-	v.inReport(g, x.Name, v.lastWrite().Add(v.quiet), func(st plan.Status) time.Time {
-		v.unreadyGate(g, st, v.carriers(x))
-		return v.now
-	})
-}
-
-// carriers are the leaders that x's routes can be left to: not those that have had
+// carriers returns the leaders that x's routes can be left to: not those that have had
 // the time to get their sessions, and do not serve.
 func (v *view) carriers(x plan.Node) []plan.Node {
-	return filter(v.leaders(x), func(r plan.Node) bool { return v.serves(r) || v.now.Sub(r.RoleSince) <= timerWait })
-}
-
-// carriersGate is the reflector gate for x's carriers, x being one of those that they serve.
-func (v *view) carriersGate(x plan.Node) *gate {
-	clients := v.clients
-	if !named(clients, x) {
-		clients = append(slices.Clone(clients), x)
-	}
-	return v.serve(clients).reflectorGate(v.carriers(x), 0)
+	return plan.Filter(v.leaders(x), func(r plan.Node) bool { return v.ev.Serves(r) || v.clock.Since(r.RoleSince) <= evidence.TimerWait })
 }
 
 // release takes the role from one in-place node, as the last of several steps: it becomes a client first, then
 // room, then the role. The caller has seen to it that no node needs it any more.
 func (v *view) release(x plan.Node, name, reason string) *Step {
 	s := do(name, reason, plan.ClearReflector{Node: x.Name})
-	switch last := v.alone(x); {
-	case !last && v.staged():
+	switch last := v.isAlone(x); {
+	case !last && v.isStaged():
 		if down := v.stepDown(x, reason); down != nil {
 			return down
 		}
-	case !usable(x) && !v.mayBeAlive(x):
+	case !plan.Usable(x) && !v.mayBeAlive(x):
 	case last:
 		v.addCost(s, ", as the last one: ", x)
 	default:
 		v.addCost(s, " at once (promotion: Immediate): ", x)
 	}
-	if room := v.makeRoom(x, s.Reason); usable(x) && room != nil {
+	if room := v.makeRoom(x, s.Reason); plan.Usable(x) && room != nil {
 		return room
 	}
 	return s
 }
 
-// mayBeAlive: x has sessions that its pods may depend on, or they may be about to come back after a change of ours.
+// mayBeAlive reports whether x has sessions that its pods may depend on, or they may be about to come back after a change of ours.
 // A kubelet that is down stops no packet; but of a host that is cut off, sessions look Established until BIRD's
 // hold time ends, or until one that had to be reversed does not come back.
 func (v *view) mayBeAlive(x plan.Node) bool {
-	recent := v.now.Sub(v.lastWrite()) < timerWait
-	return v.serves(x) || v.d.Timer || (v.hasSession(x) || recent) && !v.deniedBy(x)
+	recent := v.clock.Since(v.ev.LastWrite()) < evidence.TimerWait
+	return v.ev.Serves(x) || v.d.Timer || (v.ev.HasSession(x) || recent) && !v.ev.IsDenied(x)
 }
 
 // stepDown prepares a node in the role for being a client: it turns sessions round
@@ -308,15 +225,15 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	if !v.mayBeAlive(x) {
 		return nil
 	}
-	if g := v.carriersGate(x); !g.open() {
-		return g.step("StageDemotion", reason+", once the others carry its routes")
+	if g := v.ev.ProveWith(x, v.carriers(x)); !g.IsComplete() {
+		return await(g, "StageDemotion", reason+", once the others carry its routes")
 	}
 	j, cuts, ok := v.reverseNext(x)
 	if !ok {
 		return nil
 	}
 	s := do("StageDemotion", fmt.Sprintf("%s: its session with %s is reversed first", reason, j.Name))
-	if cuts && !idle(x) && !idle(j) {
+	if cuts && !runsNothing(x) && !runsNothing(j) {
 		s.Reason += "; no third reflector serves both, so the pods of these two nodes cannot reach each other for some seconds"
 		s.Disrupts = []Disruption{{Node: x.Name, From: j.Name}}
 	}
@@ -326,8 +243,8 @@ func (v *view) stepDown(x plan.Node, reason string) *Step {
 	return s
 }
 
-// idle nodes are known to run no pods that could miss anything.
-func idle(n plan.Node) bool { return n.Pods != nil && *n.Pods == 0 }
+// runsNothing reports whether a node is known to run no pods.
+func runsNothing(n plan.Node) bool { return n.Pods != nil && *n.Pods == 0 }
 
 // addCost adds to a step what it costs the pods of a node, in words and as data.
 func (v *view) addCost(s *Step, words string, x plan.Node) {
@@ -337,16 +254,16 @@ func (v *view) addCost(s *Step, words string, x plan.Node) {
 
 // disrupt notes that a step cuts off the pods of a node.
 func (s *Step) disrupt(x plan.Node) {
-	if !idle(x) {
+	if !runsNothing(x) {
 		s.Disrupts = append(s.Disrupts, Disruption{Node: x.Name})
 	}
 }
 
-// cost says what happens to the pods of a node whose sessions restart while no other reflector carries its routes.
+// cost returns what happens to the pods of a node whose sessions restart while no other reflector carries its routes.
 func (v *view) cost(x plan.Node) string {
 	what := "cannot be reached from other nodes for " + v.howLong(x)
 	switch {
-	case idle(x):
+	case runsNothing(x):
 		return "it runs no pods, so nothing is lost"
 	case v.d.Promotion == v1alpha1.PromotionDrain:
 		return "its pods are moved away first; what stays " + what
@@ -356,12 +273,12 @@ func (v *view) cost(x plan.Node) string {
 	return fmt.Sprintf("its %d pods %s", *x.Pods, what)
 }
 
-// howLong restarting all of a node's sessions takes, as measured: mesh sessions
+// howLong returns how long restarting all of a node's sessions takes, as measured: mesh sessions
 // are up in 2 s, those with a reflector only where its side was held back.
 func (v *view) howLong(x plan.Node) string {
 	held, ok := v.peer(topology.PeerClients)
 	switch {
-	case !v.alone(x):
+	case !v.isAlone(x):
 		return "some seconds"
 	case x.HasRoleLabel, len(v.group()) == 0 && (!ok || held.Manual):
 		return "about 2 seconds"
@@ -383,7 +300,7 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 	if !drain || known && len(pods) == 0 {
 		return nil
 	}
-	s := &Step{Name: "DrainNode", Reason: reason + "; promotion is Drain", Drains: x.Name, Again: poll, Awaits: AwaitsPods}
+	s := &Step{Name: "DrainNode", Reason: reason + "; promotion is Drain", Drains: x.Name, Again: evidence.Poll, Awaits: AwaitsPods}
 	if !known {
 		s.WaitingFor = []string{"a look at the pods of " + x.Name}
 		return s
@@ -403,11 +320,11 @@ func undoCordon(v *view) *Step {
 			reason := fmt.Sprintf("node %s was uncordoned by others, and our mark must not outlive that", n.Name)
 			return do("UncordonNode", reason, plan.UncordonNode{Node: n.Name})
 		}
-		if !n.CordonedByUs || v.preparing(n) {
+		if !n.CordonedByUs || v.isPreparing(n) {
 			continue
 		}
-		if v.isWanted(n) && n.HasRoleLabel && usable(n) && !v.seenServing(n) {
-			v.lookIn(poll)
+		if v.isWanted(n) && n.HasRoleLabel && plan.Usable(n) && !v.ev.IsSeenServing(n) {
+			v.clock.In(evidence.Poll)
 			continue
 		}
 		reason := fmt.Sprintf("node %s was cordoned for its change of role, which is over", n.Name)
@@ -416,27 +333,18 @@ func undoCordon(v *view) *Step {
 	return nil
 }
 
-// preparing: the node is the next to change its role, and cordoned for that.
-func (v *view) preparing(n plan.Node) bool {
+// isPreparing reports whether a node is the next to change its role, and cordoned for that.
+func (v *view) isPreparing(n plan.Node) bool {
 	if v.d.Promotion != v1alpha1.PromotionDrain && v.d.Promotion != v1alpha1.PromotionCordon {
 		return false
 	}
 	in, out := v.nextToPromote, v.nextToDemote
-	return in != nil && in.Name == n.Name || out != nil && out.Name == n.Name && (v.d.Mode == v1alpha1.ModeFullMesh || v.complete())
+	return in != nil && in.Name == n.Name || out != nil && out.Name == n.Name && (v.d.Mode == v1alpha1.ModeFullMesh || v.isComplete())
 }
 
-// seenServing: its report shows it serving; without reports, time has passed.
-func (v *view) seenServing(n plan.Node) bool {
-	if v.d.Timer {
-		return v.now.Sub(n.RoleSince) > timerWait
-	}
-	st, ok := v.Statuses[n.Name]
-	return ok && !cleared(st) && len(st.Sessions) > 0 && v.serves(n)
-}
-
-// awaitNodes says what is missing when there are too few nodes to choose from.
+// awaitNodes says which nodes cannot be reflectors where too few can.
 func awaitNodes(v *view) *Step {
-	if v.d.Dedicated || len(v.wanted) >= v.total && (!v.starting() || len(v.clients) > v.total) {
+	if len(v.wanted) >= v.total && (!v.isStarting() || len(v.Clients) > v.total) {
 		return nil
 	}
 	s := &Step{
@@ -457,28 +365,17 @@ func awaitNodes(v *view) *Step {
 	return s
 }
 
-// awaitMesh leaves a mesh off that was off before: the way onto reflectors begins and ends with the mesh. Where routes
-// come from elsewhere, unsupportedCluster has refused before.
-func awaitMesh(v *view) *Step {
-	if !v.meshless() {
-		return nil
-	}
-	g := &gate{}
-	g.wait("nodeToNodeMeshEnabled of the default BGPConfiguration to be true")
-	return g.step("AwaitMesh", "a migration begins with the node-to-node mesh, which is off, and not by rrpool: switch it on, or delete this object")
-}
-
-// unfit says why an in-place node cannot be or stay a reflector, "" when it can.
+// unfit returns why an in-place node cannot be or stay a reflector, "" when it can.
 func (v *view) unfit(rules selection.Rules, n plan.Node) string {
 	why := rules.Unfit(n)
-	if why == "" && v.lost(n) {
+	if why == "" && v.isLost(n) {
 		why = "it is not Ready"
 	}
 	return why
 }
 
 // joinPool brings chosen nodes into the pool.
-func (v *view) joinPool() *Step {
+func joinPool(v *view) *Step {
 	if len(v.absent) == 0 {
 		return nil
 	}
@@ -493,7 +390,7 @@ func (v *view) joinPool() *Step {
 }
 
 // leavePool lets nodes leave the pool that have no role and are not chosen.
-func (v *view) leavePool() *Step {
+func leavePool(v *view) *Step {
 	want := v.d.Pool
 	want.Retire = nil
 	for _, n := range v.Nodes {
@@ -505,4 +402,107 @@ func (v *view) leavePool() *Step {
 		return nil
 	}
 	return do("ReleasePool", fmt.Sprintf("node %s is no longer chosen", want.Retire[0]), plan.EnsurePool{Want: want})
+}
+
+// makeClient returns the writes that make x a client of all other reflectors. As long as x has no role it
+// changes nothing that is rendered.
+func (v *view) makeClient(x plan.Node) []plan.Action {
+	var out []plan.Action
+	for _, want := range v.peeringsAsClient(x) {
+		if have, ok := v.peer(want.Name); !ok || !plan.SamePeer(have, want) {
+			out = append(out, plan.PutPeer{Peer: want})
+		}
+	}
+	return out
+}
+
+// peeringsAsClient returns the BGPPeers by which x is a client of all others in the role.
+func (v *view) peeringsAsClient(x plan.Node) []plan.Peer {
+	var out []plan.Peer
+	for _, r := range plan.Others(v.group(), x) {
+		out = append(out, v.peerings(r, x)...)
+	}
+	return out
+}
+
+// reverseNext returns the longest-serving node in the role whose session with x has to be reversed before x becomes a
+// client, and whether that cuts the two off from each other for a moment. It has to where no third reflector has
+// both as clients and passes their routes on when it is reversed by itself; and until x is a client of two, so that
+// it never hangs on one session alone.
+func (v *view) reverseNext(x plan.Node) (client plan.Node, cuts, ok bool) {
+	rest := v.leaders(x)
+	reflectors := 0
+	for _, j := range rest {
+		switch {
+		case v.isFullReflectorOf(j, x):
+			reflectors++
+		case !v.isReflectorOf(x, j):
+		case !v.isBridged(x, j):
+			return j, true, true
+		case !ok:
+			client, ok = j, true
+		}
+	}
+	return client, false, ok && reflectors < min(2, len(rest))
+}
+
+// hasReflector reports whether n is a client of a reflector that serves and carries its routes.
+func (v *view) hasReflector(n plan.Node) bool {
+	return slices.ContainsFunc(v.leaders(n), func(r plan.Node) bool { return v.ev.Serves(r) && v.isReflectorOf(r, n) })
+}
+
+// isBridged reports whether another reflector that serves has both as clients.
+func (v *view) isBridged(x, j plan.Node) bool {
+	return slices.ContainsFunc(v.group(), func(b plan.Node) bool {
+		return v.ev.Serves(b) && v.isFullReflectorOf(b, x) && v.isFullReflectorOf(b, j) // no node is its own client
+	})
+}
+
+// trim takes surplus in-place reflectors out before the mesh goes. After a series of
+// failures every node may have got the role, and without clients the mesh does not go.
+func trim(v *view) *Step {
+	if v.nextToDemote == nil || !v.isComplete() {
+		return nil
+	}
+	return v.removeReflector(*v.nextToDemote)
+}
+
+// removeInPlace takes surplus in-place reflectors out. As long as there is no substitute, a node that should go stays: in its role it
+// does no harm.
+func removeInPlace(v *view) *Step {
+	if v.nextToDemote == nil || !v.isComplete() {
+		return nil
+	}
+	if s := v.awaitRoleRest(*v.nextToDemote); s != nil {
+		return s
+	}
+	return v.removeReflector(*v.nextToDemote)
+}
+
+// roleRests is for how many removal delays a role that has just moved stays where it is, so that a cordon, a label or a Node that
+// flaps does not move roles all the time. Each role says by itself since when it is there, whichever manager gave it.
+const roleRests = 10
+
+// awaitRoleRest waits while the role of x, which serves, has come just now; or, as nothing speaks against x any more, that of another.
+// A node that is dead or about to go does not wait, nor does the one that takes its place.
+func (v *view) awaitRoleRest(x plan.Node) *Step {
+	since := x
+	if v.unfit(v.rules(), x) == "" {
+		since = slices.MaxFunc(v.Current, func(a, b plan.Node) int { return a.RoleSince.Compare(b.RoleSince) })
+	}
+	long := roleRests * v.d.RemovalDelay
+	if !plan.Usable(x) || x.Leaving || v.clock.Passed(since.RoleSince, long) {
+		return nil
+	}
+	s := do("RemoveReflector", fmt.Sprintf("route reflector %s is to go, and roles have moved just now: what made them may be over again", x.Name))
+	s.WaitingFor = []string{fmt.Sprintf("%s to have passed since node %s became a route reflector (ten times spec.rollout.removalDelay)", long, since.Name)}
+	return s
+}
+
+// releasePool gives up the choice of in-place nodes.
+func releasePool(v *view) *Step {
+	if !slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Pooled }) {
+		return nil
+	}
+	return do("ReleasePool", "no node needs to be a route reflector", plan.ReleasePool{})
 }

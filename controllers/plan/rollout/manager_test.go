@@ -14,13 +14,7 @@ import (
 
 // observe is what the manager sees.
 func (w *world) observe() rollout.Observed {
-	o := rollout.Observed{Cluster: w.cluster(), Proven: w.proven, Evictable: map[string][]string{}}
-	if !w.bgp.MeshOn() {
-		w.meshSince = time.Time{}
-	} else if w.meshSince.IsZero() {
-		w.meshSince = w.clock()
-	}
-	o.MeshSince, o.ShortSince, o.StraySince, o.LeavingSince = w.meshSince, w.shortSince, w.straySince, w.leavingSince
+	o := rollout.Observed{Cluster: w.cluster(), Evictable: map[string][]string{}}
 	o.Problems = w.problems
 	for i, m := range w.all() {
 		pods := m.pods
@@ -35,16 +29,16 @@ func (w *world) observe() rollout.Observed {
 	for name, st := range w.reports {
 		o.Statuses[name] = *st
 	}
-	if w.remembers {
-		o.Reversed, o.Removed = w.reversals.Seen(o.Cluster, w.clock()), w.removed
-	}
 	w.addCrowd(&o)
 	if pool := w.pool; !w.cloudSilent {
 		pool.Workers = slices.Clone(pool.Workers)
 		o.Pool = &pool
 	}
-	o.ClockSet = w.clockSet
-	w.times.Correct(&o.Cluster, w.clock())
+	w.memory.Observe(&o.Cluster, w.clock())
+	if !w.remembers {
+		w.memory.ForgetReversals()
+	}
+	o.Memory = w.memory
 	return o
 }
 
@@ -95,14 +89,8 @@ func (w *world) manage(limit int) *rollout.Step {
 		}
 		w.apply(a)
 	}
-	w.shortSince = sinceWhen(s.Short, w.shortSince, w.clock())
-	w.straySince = sinceWhen(s.Stray, w.straySince, w.clock())
-	w.leavingSince = sinceWhen(s.Leaving, w.leavingSince, w.clock())
-	w.removed = w.reversals.Removed(s, w.clock())
+	w.memory.After(s, w.clock())
 	w.robbed = w.robbed && s.Name != rollout.Steady
-	for _, n := range s.Proven {
-		w.proven[n] = w.clock()
-	}
 	return &s
 }
 
@@ -113,30 +101,18 @@ func (w *world) decided() rollout.Step {
 	return rollout.Next(w.observe(), w.d, w.clock())
 }
 
-func sinceWhen(is bool, since, now time.Time) time.Time {
-	switch {
-	case !is:
-		return time.Time{}
-	case since.IsZero():
-		return now
-	}
-	return since
-}
-
 // pair names two nodes, or with "" one.
 func pair(a, b string) string { return strings.TrimSpace(max(a, b) + " " + min(a, b)) }
 
 // crash loses what only the manager's memory holds.
 func (w *world) crash() {
-	w.proven = map[string]time.Time{}
+	w.memory = rollout.Memory{}
 	for _, st := range w.reports {
 		st.Updated = time.Time{}
 		for i := range st.Sessions {
 			st.Sessions[i].Since = time.Time{}
 		}
 	}
-	w.meshSince, w.shortSince, w.straySince, w.leavingSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	w.times, w.clockSet = rollout.Times{}, time.Time{}
 	w.nextLook = w.now
 	for _, m := range w.all() { // see calicoPods
 		if at := m.CalicoNode.Since.Add(w.kubelets); m.CalicoNode.State == plan.CalicoNodeAbsent || at.After(w.now) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
@@ -102,7 +103,7 @@ func TestSessionsThatCannotBeReadAreNotMissing(t *testing.T) {
 func TestADeadReflectorDoesNotHideWhatTheOthersLack(t *testing.T) {
 	w, o := migrated(t)
 	dead, left := w.reflectors()[0], w.reflectors()[1:]
-	at := func(i int) rollout.Reflector { return w.next(o).Reflectors[i] }
+	at := func(i int) evidence.Reflector { return w.next(o).Reflectors[i] }
 	require.Zero(t, at(1).Lacking)
 	for _, r := range left {
 		withPeer(&o, r.Name, dead.Addresses[0], func(s *plan.Session) { s.Established = false })
@@ -170,7 +171,7 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 			n := nodeOf(o, name)
 			n.Ready, n.ReadyChanged = false, w.now.Add(since)
 		}
-		w.times.Correct(&o.Cluster, w.now)
+		w.memory.Observe(&o.Cluster, w.now)
 	}
 	for name, tc := range map[string]struct {
 		least       int
@@ -291,7 +292,7 @@ func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
 		}
 	})
 	serving := func() int {
-		return len(slices.DeleteFunc(w.next(o).Reflectors, func(r rollout.Reflector) bool { return !r.Serving }))
+		return len(slices.DeleteFunc(w.next(o).Reflectors, func(r evidence.Reflector) bool { return !r.Serving }))
 	}
 	require.Equal(t, 2, serving())
 	editStatus(&o, rs[0].Name, func(st *plan.Status) { // the control: one that serves is believed

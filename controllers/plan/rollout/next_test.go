@@ -845,7 +845,7 @@ func TestLargeClustersAreLookedAtInBatches(t *testing.T) {
 		for name := range w.watches {
 			looked[name] = true
 		}
-		if len(w.proven) == 70 && len(w.reflectors()) == 3 {
+		if len(w.memory.Proven) == 70 && len(w.reflectors()) == 3 {
 			proven = true
 			o := w.observe()
 			o.Nodes[0].UID, o.Nodes[0].Created, o.Nodes[0].ReadyChanged = "another", w.now, w.now

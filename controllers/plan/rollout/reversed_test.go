@@ -75,10 +75,11 @@ func TestALabelThatComesBackHoldsNothingUp(t *testing.T) {
 }
 
 func TestWhatCountsAsAReversal(t *testing.T) {
-	saved, now, r := &plan.Mesh{}, time.Unix(1_800_000_000, 0), rollout.Reversals{}
+	saved, now, m := &plan.Mesh{}, time.Unix(1_800_000_000, 0), rollout.Memory{}
 	see := func(on bool, restored time.Time, after time.Duration) int {
 		now = now.Add(after)
-		return len(r.Seen(plan.Cluster{BGP: plan.BGPConfig{Mesh: plan.Mesh{Enabled: &on}, Saved: saved, Restored: restored}}, now))
+		m.Observe(&plan.Cluster{BGP: plan.BGPConfig{Mesh: plan.Mesh{Enabled: &on}, Saved: saved, Restored: restored}}, now)
+		return len(m.Reversed)
 	}
 	require.Zero(t, see(true, time.Time{}, 0), "it was never off")
 	see(false, time.Time{}, time.Minute)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
@@ -18,18 +19,8 @@ type Observed struct {
 	// Pool is the provider's pool; nil when the provider could not be asked,
 	// in which case nothing is decided that depends on it.
 	Pool *ObservedPool
-	// Proven holds, by node, when an earlier step saw all its mesh sessions Established. It lets a large cluster be
-	// looked at in batches; losing it costs another look and nothing else.
-	Proven map[string]time.Time
-	// MeshSince is when this process first saw the mesh on without interruption, ShortSince, StraySince and LeavingSince
-	// the same for Step.Short, Step.Stray and Step.Leaving; zero while not. Losing them costs a wait.
-	MeshSince, ShortSince, StraySince, LeavingSince time.Time
-	// Reversed is when others switched the mesh on again, Removed when rrpool has removed stray labels, by node; see Reversals.
-	Reversed []time.Time
-	Removed  map[string][]time.Time
-	// ClockSet is when this process last found its clock set forth or back, zero for never: how long ago
-	// something earlier happened is unknown then. No time in Cluster is later than now, see Times.
-	ClockSet time.Time
+	// Memory is what is known from earlier looks.
+	Memory
 	// Evictable names, by node, the pods that DrainNode has yet to move away; a node
 	// that is missing here has not been looked at.
 	Evictable map[string][]string
@@ -103,6 +94,8 @@ type Desired struct {
 	// longer than NetAfter switch the mesh on.
 	MinServing int
 	NetAfter   time.Duration
+	// Invalid is why the spec cannot be carried out, nil where it can.
+	Invalid *plan.Problem
 }
 
 // dedicated: the node runs nothing but BGP.
@@ -112,6 +105,8 @@ func (d Desired) dedicated(n plan.Node) bool { return d.Dedicated && n.Pooled }
 type Step struct {
 	// Name is a CamelCase word, stable, for status and metrics ("DisableMesh").
 	Name string
+	// Rule is the name of the rule that proposed the step.
+	Rule string
 	// Reason says why this step, and why now.
 	Reason  string
 	Actions []plan.Action
@@ -133,10 +128,11 @@ type Step struct {
 	Problem *plan.Problem
 	// Proven are the nodes whose mesh sessions this step saw Established.
 	Proven []string
-	// Short: fewer reflectors serve than should; see Observed.ShortSince. Stray: there
-	// are BGPPeers of ours that are not needed; see Observed.StraySince.
-	Short, Stray bool
-	// Leaving: a dedicated node is about to go; see Observed.LeavingSince.
+	// Short: fewer reflectors serve than should; see Memory.ShortSince.
+	Short bool
+	// Stray names BGPPeers between two nodes of which one has given its role back; see Memory.StraySince.
+	Stray []string
+	// Leaving: a dedicated node is about to go; see Memory.LeavingSince.
 	Leaving bool
 	// Unserved names the Ready clients that lack a session with every reflector for longer
 	// than sessions take to start; nil while that is unknown.
@@ -150,7 +146,7 @@ type Step struct {
 	// Again is when to look again even if nothing changes; 0: no need.
 	Again time.Duration
 	// Reflectors is the set this step works towards or relies on, sorted by node.
-	Reflectors []Reflector
+	Reflectors []evidence.Reflector
 }
 
 // Awaited is what a step waits for.
@@ -181,22 +177,6 @@ const LeavingLimit = 30 * time.Minute
 // Disruption cuts the pods of a node off from those of another, or of all others where From is "".
 type Disruption struct{ Node, From string }
 
-// Reflector is one route reflector as the step sees it.
-type Reflector struct {
-	Node, Zone, ClusterID string
-	// Established and Expected count its sessions with Ready nodes.
-	Established, Expected int
-	// Missing names the Ready nodes with which it lacks one.
-	Missing []string
-	// Lacking counts, of those that are not Established, all but those with reflectors that
-	// do not serve: these lack their sessions themselves.
-	Lacking int
-	// Serving: Ready, in its role, and with sessions up.
-	Serving bool
-	// NotRunning: the node is Ready, and as its pods and its reporter show, calico-node does not run there.
-	NotRunning bool
-}
-
 // Steady is the name of the step that has nothing to do.
 const Steady = "Steady"
 
@@ -216,4 +196,23 @@ func (s *Step) ifAny() *Step {
 		return nil
 	}
 	return s
+}
+
+// await returns the step that waits until a proof is complete.
+func await(p *evidence.Proof, name, reason string) *Step {
+	s := &Step{
+		Name: name, Reason: reason, WaitingFor: p.Sorted(), Again: plan.Sooner(evidence.Poll, p.Due), Watch: p.Watch,
+		Proven: p.Proven, Awaits: AwaitsSessions, Timeout: p.Least,
+	}
+	for _, n := range p.Refresh {
+		s.Actions = append(s.Actions, plan.RefreshStatus{Node: n})
+	}
+	return s
+}
+
+// awaitTakeOver returns the step that waits until nodes have rendered our last change.
+func awaitTakeOver(all, left time.Duration, name, reason string) *Step {
+	p := &evidence.Proof{}
+	p.LackTime(all, left)
+	return await(p, name, reason)
 }

@@ -23,7 +23,7 @@ func TestATimeLaterThanNowCountsAsNowOnce(t *testing.T) {
 			Peers:    []plan.Peer{{Written: at}}, BGP: plan.BGPConfig{Restored: at},
 		}
 	}
-	var times rollout.Times
+	var memory rollout.Memory
 	for _, tc := range []struct {
 		says     string
 		at       time.Time
@@ -40,7 +40,7 @@ func TestATimeLaterThanNowCountsAsNowOnce(t *testing.T) {
 		{"what was gone is seen anew", later, now.Add(2 * time.Minute), now.Add(2 * time.Minute)},
 	} {
 		c := observed(tc.at)
-		times.Correct(&c, tc.now)
+		memory.Observe(&c, tc.now)
 		require.Equal(t, observed(tc.expected), c, tc.says)
 	}
 }
@@ -98,7 +98,7 @@ func TestAClockSetForthSkipsNoQuietTime(t *testing.T) {
 		first := w.now
 		w.setClock(time.Hour)
 		if !noticed { // the control
-			w.clockSet = time.Time{}
+			w.memory.ClockSet = time.Time{}
 		}
 		require.Empty(t, w.run(14))
 		if !w.roleAt.Equal(first) {
@@ -113,7 +113,7 @@ func TestAClockSetForthSkipsNoQuietTime(t *testing.T) {
 // remembers of its own goes by a clock that is never set.
 func (w *world) setClock(ahead time.Duration) {
 	by := ahead - w.ahead
-	remembered := []*time.Time{&w.meshSince, &w.shortSince, &w.straySince, &w.leavingSince}
+	remembered := []*time.Time{&w.memory.MeshSince, &w.memory.ShortSince, &w.memory.StraySince, &w.memory.LeavingSince}
 	for _, st := range w.reports {
 		remembered = append(remembered, &st.Updated)
 		for i := range st.Sessions {
@@ -125,11 +125,11 @@ func (w *world) setClock(ahead time.Duration) {
 			*at = at.Add(by)
 		}
 	}
-	for node, at := range w.proven {
-		w.proven[node] = at.Add(by)
+	for node, at := range w.memory.Proven {
+		w.memory.Proven[node] = at.Add(by)
 	}
 	w.ahead, w.nextLook = ahead, w.now
-	w.clockSet = w.clock()
+	w.memory.ClockSet = w.clock()
 }
 
 // The routes that a reflector sends decide how long they may take: it sends all blocks to every node that it serves.

@@ -57,9 +57,7 @@ type world struct {
 	crowd       int
 	kubelets    time.Duration
 	cloudSilent bool
-	proven      map[string]time.Time
-	// meshSince, shortSince, straySince and leavingSince are the manager's memory as well.
-	meshSince, shortSince, straySince, leavingSince time.Time
+	memory      rollout.Memory
 	// excused nodes and pairs may be cut off until then: it was announced.
 	excused map[string]time.Time
 	// lostAt is when an event took the last routes, roleAt when a role changed last, wroteAt any of Calico's objects.
@@ -93,11 +91,7 @@ type world struct {
 	churn     time.Duration  // so often a node comes, and of those that came the fifth last goes
 	came      int
 	ahead     time.Duration // how far the manager's clock is ahead
-	clockSet  time.Time     // when the manager last noticed that its clock was set
-	times     rollout.Times // the manager's memory of times that are later than now
-	reversals rollout.Reversals
-	removed   map[string][]time.Time
-	remembers bool // the manager remembers reversals; many disturbances are no repository
+	remembers bool          // the manager remembers reversals; many disturbances are no repository
 }
 
 // clock is what the manager takes the time for.
@@ -154,7 +148,7 @@ func emptyWorld(seed uint64, zones int) *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
 		nodes: map[string]*machine{}, peers: map[string]plan.Peer{},
-		excused: map[string]time.Time{}, watches: map[string]plan.StatusRequest{}, reports: map[string]*plan.Status{}, proven: map[string]time.Time{},
+		excused: map[string]time.Time{}, watches: map[string]plan.StatusRequest{}, reports: map[string]*plan.Status{},
 		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6, atLeast: 2,
 		d: rollout.Desired{
 			Mode: v1alpha1.ModeRouteReflector, Dedicated: true, ClusterID: "244.0.0.1", RoleLabel: label,

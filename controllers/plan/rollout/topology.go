@@ -8,6 +8,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
+	"github.com/rrpool/rrpool/controllers/plan/evidence"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
@@ -16,9 +17,6 @@ import (
 // is taken at once. Otherwise all sessions of that reflector start anew, so they move one at a time, while the
 // others keep every two clients in touch.
 func reassign(v *view) *Step {
-	if !v.arranged() {
-		return nil
-	}
 	misplaced := v.misplaced()
 	if len(misplaced) == 0 {
 		return nil
@@ -26,7 +24,7 @@ func reassign(v *view) *Step {
 	if s := v.rename(misplaced); s != nil {
 		return s
 	}
-	if v.BGP.MeshOn() || len(v.serving()) == 0 {
+	if v.BGP.MeshOn() || len(v.ev.Serving()) == 0 {
 		return v.moveAll(misplaced)
 	}
 	return v.moveOne(misplaced)
@@ -42,16 +40,16 @@ func (v *view) moveAll(misplaced []plan.Node) *Step {
 }
 
 // meshAnyway is up to how many clients the mesh takes over where there are too few
-// reflectors to move one at a time: a mesh of that size is nothing to be afraid of.
+// reflectors to move one at a time: a mesh of that size does no harm.
 const meshAnyway = 100
 
-// misplaced are the reflectors that have another slot than they should, in the order in which
+// misplaced returns the reflectors that have another slot than they should, in the order in which
 // their slots are to be filled.
 func (v *view) misplaced() []plan.Node {
 	var out []plan.Node
 	for _, s := range v.arrangement.Slots {
-		n, ok := first(v.wanted, func(n plan.Node) bool { return n.Name == s.Node })
-		if ok && n.IsOurs() && !v.losesRole(n) && !v.inRole(n) {
+		n, ok := plan.First(v.wanted, func(n plan.Node) bool { return n.Name == s.Node })
+		if ok && n.IsOurs() && !v.isRoleIncomplete(n) && !v.inAssignedSlot(n) {
 			out = append(out, n)
 		}
 	}
@@ -80,35 +78,35 @@ func (v *view) rename(misplaced []plan.Node) *Step {
 
 // moveOne moves the first reflector that the others can do without.
 func (v *view) moveOne(misplaced []plan.Node) *Step {
-	serving := v.serving()
+	serving := v.ev.Serving()
 	spared := func(rs []plan.Node) func(plan.Node) bool {
 		return func(n plan.Node) bool {
 			need := v.needs(n)
-			without := v.servingFor(others(rs, n), need)
-			return without >= need || without > 0 && without == v.servingFor(rs, need) // it is of no use where it is
+			without := v.ev.Depth(plan.Others(rs, n), need)
+			return without >= need || without > 0 && without == v.ev.Depth(rs, need) // it is of no use where it is
 		}
 	}
-	n, ok := first(misplaced, spared(serving))
+	n, ok := plan.First(misplaced, spared(serving))
 	if !ok {
-		if !slices.ContainsFunc(misplaced, spared(filter(v.current, usable))) && len(v.clients)+len(v.unready) <= meshAnyway {
+		if !slices.ContainsFunc(misplaced, spared(plan.Filter(v.Current, plan.Usable))) && len(v.Clients)+len(v.Unready) <= meshAnyway {
 			return v.moveAll(misplaced)
 		}
 		return &Step{
 			Name: "MoveReflectors", Reason: "the reflectors change their slots one at a time",
 			WaitingFor: []string{fmt.Sprintf("more route reflectors to serve: without any one of those that are to move, some nodes would depend on fewer than %d; "+
 				"raise spec.sizing.min until they have moved, or go by way of the mesh (spec.mode: FullMesh)", v.needs(misplaced[0]))},
-			Again: poll, Awaits: AwaitsSessions,
+			Again: evidence.Poll, Awaits: AwaitsSessions,
 		}
 	}
 	slot, id := v.slot(n)
 	reason := fmt.Sprintf("route reflector %s moves from slot %s to %s, cluster ID %s", n.Name, n.Slot, slot, id)
-	if g := v.nowGate(others(serving, n)); !g.open() {
-		return g.step("MoveReflectors", reason+", while the others serve")
+	if g := v.ev.Prove(evidence.Claim{Reflectors: plan.Others(serving, n), AsConfigured: true}); !g.IsComplete() {
+		return await(g, "MoveReflectors", reason+", while the others serve")
 	}
 	return do("MoveReflectors", reason, v.setReflector(n))
 }
 
-// needs is how many reflectors have to keep any two clients in touch while n moves: two,
+// needs returns how many reflectors have to keep any two clients in touch while n moves: two,
 // where the topology has more. Where the slot or ID of a reflector was changed by
 // others, those of its rack may be fewer, and it has to be put right all the same.
 func (v *view) needs(n plan.Node) int {
@@ -122,7 +120,7 @@ func (v *view) needs(n plan.Node) int {
 // narrow writes BGPPeers of ours that are to select fewer nodes, one at a time, once
 // the reflectors serve everyone without the sessions that end.
 func narrow(v *view) *Step {
-	if !v.arranged() || !v.complete() {
+	if !v.isComplete() {
 		return nil
 	}
 	var wide []plan.Peer
@@ -140,8 +138,8 @@ func narrow(v *view) *Step {
 			continue // sessions would end that are wanted: another BGPPeer is to select them first
 		}
 		reason := fmt.Sprintf("BGPPeer %s is to select fewer nodes", want.Name)
-		if g := v.reflectorGate(v.wanted, 0); !g.open() {
-			return g.step("NarrowPeers", reason+", once the reflectors serve without the sessions that end")
+		if g := v.ev.Prove(evidence.Claim{Reflectors: v.wanted}); !g.IsComplete() {
+			return await(g, "NarrowPeers", reason+", once the reflectors serve without the sessions that end")
 		}
 		return do("NarrowPeers", reason, plan.PutPeer{Peer: want})
 	}
@@ -168,7 +166,7 @@ func (v *view) lacks(written ...plan.Peer) int {
 	return simulate.Compare(v.configuration(v.assigned(), v.peers), v.configuration(v.Nodes, v.with(written...))).Removed
 }
 
-// widen gives what may be written of a BGPPeer now without any session ending: itself, or itself and what is there.
+// widen returns what may be written of a BGPPeer now without any session ending: itself, or itself and what is there.
 // ok is false where that does nothing new, restarts is true where sessions would start anew.
 func (v *view) widen(have, want plan.Peer) (peer plan.Peer, ok, restarts bool) {
 	change := v.effect(want)
@@ -185,12 +183,12 @@ func (v *view) widen(have, want plan.Peer) (peer plan.Peer, ok, restarts bool) {
 	return both, change.Removed == 0 && change.Restarted == 0 && change.Added > 0, change.Restarted > 0
 }
 
-// effect is what writing a BGPPeer does to the sessions.
+// effect returns what writing a BGPPeer does to the sessions.
 func (v *view) effect(p plan.Peer) simulate.Change {
 	return simulate.Compare(v.configuration(v.Nodes, v.Peers), v.configuration(v.Nodes, v.with(p)))
 }
 
-// with are the BGPPeers once these are written.
+// with returns the BGPPeers once these are written.
 func (v *view) with(written ...plan.Peer) []plan.Peer {
 	peers := slices.DeleteFunc(slices.Clone(v.Peers), func(x plan.Peer) bool {
 		return slices.ContainsFunc(written, func(w plan.Peer) bool { return w.Name == x.Name })
@@ -200,13 +198,13 @@ func (v *view) with(written ...plan.Peer) []plan.Peer {
 	return peers
 }
 
-// sameOptions: the two differ at most in whom they select.
+// sameOptions reports whether two BGPPeers differ at most in whom they select.
 func sameOptions(a, b plan.Peer) bool {
 	a.NodeSelector, a.PeerSelector = b.NodeSelector, b.PeerSelector
 	return plan.SamePeer(a, b)
 }
 
-// union selects what either selects, with the options of want.
+// union returns a BGPPeer that selects what either selects, with the options of want.
 func union(have, want plan.Peer) plan.Peer {
 	want.NodeSelector = either(have.NodeSelector, want.NodeSelector)
 	want.PeerSelector = either(have.PeerSelector, want.PeerSelector)
@@ -223,9 +221,6 @@ func either(a, b string) string {
 // putInRacks writes the labels by which clients belong to racks of ours. Each client
 // counts for its rack already, so no session changes.
 func putInRacks(v *view) *Step {
-	if !v.arranged() {
-		return nil
-	}
 	s := do("LabelRacks", "clients are divided into racks by size")
 	for _, n := range v.Nodes {
 		if rack, ok := v.arrangement.Racks[n.Name]; ok && len(s.Actions) < rackBatch {
@@ -252,24 +247,24 @@ func clearRacks(v *view) *Step {
 	return s.ifAny()
 }
 
-// usesRacks: a BGPPeer of ours, planned or there, selects by our rack label.
+// usesRacks reports whether a BGPPeer of ours, planned or there, selects by our rack label.
 func (v *view) usesRacks() bool {
 	return slices.ContainsFunc(slices.Concat(v.peers, v.Peers), func(p plan.Peer) bool {
 		return p.Owned && topology.SelectsByRack(p)
 	})
 }
 
-// scopedFor is how long Single's BGPPeers have yet to be taken over as they are beside
-// another topology, before the first reflector of that comes.
-func (v *view) scopedFor() time.Duration {
+// untilScopedPeersRendered returns how long nodes may still need to render Single's BGPPeers as they have to be beside another topology.
+// Until then no reflector of that topology may come.
+func (v *view) untilScopedPeersRendered() time.Duration {
 	if !v.arranged() || v.arrangement.Kind == v1alpha1.TopologySingle {
 		return 0
 	}
 	var written time.Time
 	for _, name := range []string{topology.PeerClients, topology.PeerReflectors} {
 		if have, ok := v.peer(name); ok {
-			written = latest(written, have.Written, v.ClockSet)
+			written = plan.Latest(written, have.Written, v.ClockSet)
 		}
 	}
-	return written.Add(v.quiet).Sub(v.now)
+	return written.Add(v.ev.Quiet).Sub(v.clock.Now())
 }

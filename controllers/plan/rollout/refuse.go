@@ -7,9 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
@@ -21,12 +19,43 @@ const ownPrefix = "rrpool.io/"
 // UnsupportedCluster is the name of the step that changes nothing because rrpool cannot handle the cluster as it is.
 const UnsupportedCluster = "UnsupportedCluster"
 
-// unsupportedCluster stops everything, and touches nothing, while the cluster holds
-// something that rrpool cannot be sure to handle.
-func unsupportedCluster(v *view) *Step {
-	if s := hold(v); s != nil {
-		return s
+// InvalidSpec is the name of the step that changes nothing because of the spec.
+const InvalidSpec = "InvalidSpec"
+
+// locked writes nothing while Calico's datastore is locked, or its objects are moved to another API group.
+func locked(v *view) *Step {
+	if v.Locked == nil {
+		return nil
 	}
+	return unsupported(*v.Locked)
+}
+
+// refuseSpec does nothing while the spec cannot be carried out.
+func refuseSpec(v *view) *Step {
+	if v.d.Invalid == nil {
+		return nil
+	}
+	return &Step{Name: InvalidSpec, Reason: v.d.Invalid.Message, Problem: v.d.Invalid}
+}
+
+// healUnread puts a lost role back where Calico cannot read an object. It then takes in no BGPPeer, but it does what is written on Nodes.
+func healUnread(v *view) *Step {
+	if len(v.Problems) == 0 || v.Problems[0].Reason != reason.ObjectUnreadable {
+		return nil
+	}
+	return healRoles(v)
+}
+
+// hold stops while the datastore itself reports a problem.
+func hold(v *view) *Step {
+	if len(v.Problems) == 0 {
+		return nil
+	}
+	return unsupported(v.Problems[0])
+}
+
+// refuse stops everything, and touches nothing, while the cluster holds something that rrpool cannot be sure to handle.
+func refuse(v *view) *Step {
 	for _, check := range []func(*view) *plan.Problem{unreadSelectors, mixedAS, sharedAddress, unreachable, foreignReflector, routesFromRouters, nameTaken, foreignPeer, foreignLabel, tooFewNodes, uselessReflectors, outsidePools} {
 		if p := check(v); p != nil {
 			return unsupported(*p)
@@ -35,54 +64,41 @@ func unsupportedCluster(v *view) *Step {
 	return nil
 }
 
-// hold stops while the datastore itself reports a problem. Where Calico cannot read an object it takes in no BGPPeer, but it does what is
-// written on Nodes: a role that was lost is put back, as that waits for no BGPPeer. Everything else, also in place, does.
-func hold(v *view) *Step {
-	if len(v.Problems) == 0 {
-		return nil
-	}
-	if v.Problems[0].Reason == reason.ObjectUnreadable {
-		if s := healRoles(v); s != nil {
-			return s
-		}
-	}
-	return unsupported(v.Problems[0])
-}
-
+// unsupported returns the step that changes nothing because of a problem.
 func unsupported(p plan.Problem) *Step {
 	return &Step{Name: UnsupportedCluster, Reason: p.Message, Problem: &p, Again: poolPoll}
 }
 
-// unreadSelectors: it is not known which nodes BGPPeers of others select.
+// unreadSelectors refuses BGPPeers of others of which it is not known which nodes they select.
 func unreadSelectors(v *view) *plan.Problem {
 	names := simulate.Unread(v.Peers)
 	return plan.ProblemIf(len(names) > 0, "SelectorTooLong", "BGPPeer %s: a selector is longer than %d bytes or nests too many parentheses, or those of all BGPPeers are too long together, "+
 		"so it is not known which nodes it selects: shorten it, by a label of those nodes, or delete the BGPPeer", plan.Few(names), simulate.LongestSelector)
 }
 
-// mixedAS: route reflection is iBGP, all nodes must share one AS.
+// mixedAS refuses nodes of several AS numbers: route reflection is iBGP.
 func mixedAS(v *view) *plan.Problem {
 	as := func(n plan.Node) uint32 { return cmp.Or(n.ASN, v.BGP.ASN) }
-	one, _ := first(v.Nodes, plan.Node.SpeaksBGP)
-	other, found := first(v.Nodes, func(n plan.Node) bool { return n.SpeaksBGP() && as(n) != as(one) })
+	one, _ := plan.First(v.Nodes, plan.Node.SpeaksBGP)
+	other, found := plan.First(v.Nodes, func(n plan.Node) bool { return n.SpeaksBGP() && as(n) != as(one) })
 	do := "remove the nodes' own AS numbers or keep the mesh"
-	if !v.BGP.MeshOn() && !v.relied() {
+	if !v.BGP.MeshOn() && !v.Relied() {
 		do = "the mesh is off, and " + v.carried() + ": leave them as they are, and delete this object"
 	}
 	return plan.ProblemIf(found, "MixedASNumbers", "node %s has AS %d but node %s has AS %d: route reflectors need one AS for all nodes; %s",
 		one.Name, as(one), other.Name, as(other), do)
 }
 
-// refusesAddresses: BGP addresses that give no sessions matter where those are yet to come. Once reflectors are there, what
+// refusesAddresses reports whether BGP addresses that give no sessions matter, which is where those are yet to come. Once reflectors are there, what
 // else fails is repaired all the same, also while the mesh is back.
-func (v *view) refusesAddresses() bool { return v.BGP.MeshOn() && v.starting() }
+func (v *view) refusesAddresses() bool { return v.BGP.MeshOn() && v.isStarting() }
 
-// sharedAddress: two Ready nodes with one BGP address.
+// sharedAddress refuses two Ready nodes with one BGP address.
 func sharedAddress(v *view) *plan.Problem {
 	if !v.refusesAddresses() {
 		return nil
 	}
-	shared := plan.SharedAddresses(v.Nodes, usable)
+	shared := plan.SharedAddresses(v.Nodes, plan.Usable)
 	for _, a := range slices.SortedFunc(maps.Keys(shared), netip.Addr.Compare) {
 		return plan.Problemf("SharedBGPAddress", "%d Ready nodes have the BGP address %s: %s: sessions reach one of them at most; "+
 			"let calico-node choose another, %s", len(shared[a]), a, plan.Few(shared[a]), detect)
@@ -90,13 +106,13 @@ func sharedAddress(v *view) *plan.Problem {
 	return nil
 }
 
-// unreachable: a BGP address with which no other node can have a session, so the wait for it would not end.
+// unreachable refuses a BGP address with which no other node can have a session: the wait for it would not end.
 func unreachable(v *view) *plan.Problem {
 	if !v.refusesAddresses() {
 		return nil
 	}
 	unreachable := plan.Unreachable(v.Nodes)
-	for _, n := range filter(v.Nodes, usable) {
+	for _, n := range plan.Filter(v.Nodes, plan.Usable) {
 		for _, a := range n.Addresses {
 			if why := unreachable(a); why != "" {
 				return plan.Problemf("UnusableBGPAddress", "node %s has the BGP address %s, which %s: no other node gets a session with it; "+
@@ -110,17 +126,17 @@ func unreachable(v *view) *plan.Problem {
 // detect is the remedy for an address that Calico has detected wrongly.
 const detect = "with IP_AUTODETECTION_METHOD (IP6_AUTODETECTION_METHOD), by the operator nodeAddressAutodetectionV4 (V6), or the node's annotation"
 
-// foreignReflector: route reflectors that are not ours.
+// foreignReflector refuses route reflectors that are not ours.
 func foreignReflector(v *view) *plan.Problem {
-	n, found := first(v.Nodes, func(n plan.Node) bool { return n.ClusterID != "" && !n.IsOurs() })
+	n, found := plan.First(v.Nodes, func(n plan.Node) bool { return n.ClusterID != "" && !n.IsOurs() })
 	return plan.ProblemIf(found, "ForeignReflector", "node %s already is a route reflector (cluster ID %s) that rrpool did not make: "+
 		"%sremove its routeReflectorClusterID and the BGPPeers that belong to it%s; stop before that what makes them, as a playbook that is applied again", n.Name, n.ClusterID, v.meshFirst(), v.orKeep())
 }
 
-// routesFromRouters: the mesh is off, and what nodes have instead is outside of the cluster. What routers pass on is not
-// known here, and they do what route reflectors would do.
+// routesFromRouters refuses a cluster whose mesh is off and whose nodes have their routes from outside of the cluster: routers do what
+// route reflectors would do.
 func routesFromRouters(v *view) *plan.Problem {
-	if !v.meshless() || v.Routes.BGPUnused() {
+	if !v.isMeshless() || v.Routes.BGPUnused() {
 		return nil
 	}
 	routed, without := simulate.RouterPeers(v.d.RoleLabel, v.Nodes, v.Peers), []string{}
@@ -129,7 +145,7 @@ func routesFromRouters(v *view) *plan.Problem {
 			without = append(without, n.Name)
 		}
 	}
-	one, found := first(v.Nodes, func(n plan.Node) bool { return routed[n.Name] != "" })
+	one, found := plan.First(v.Nodes, func(n plan.Node) bool { return routed[n.Name] != "" })
 	by := fmt.Sprintf("BGPPeer %s of node %s", routed[one.Name], one.Name)
 	if len(without) > 0 {
 		by += "; without one: " + plan.Few(without)
@@ -138,10 +154,7 @@ func routesFromRouters(v *view) *plan.Problem {
 		"route reflectors would take their place, so nothing is changed; leave it as it is, and delete this object", len(routed), by)
 }
 
-// meshless: the mesh was off before rrpool has done anything, so routes come from elsewhere, or not by BGP.
-func (v *view) meshless() bool { return !v.BGP.MeshOn() && v.starting() }
-
-// Carried says where nodes have their routes from while the mesh is off, as a clause.
+// Carried returns where nodes have their routes from while the mesh is off, as a clause.
 func Carried(c plan.Cluster, roleLabel string) (simulate.Source, string) {
 	count := map[simulate.Source]int{}
 	for _, source := range simulate.Sources(roleLabel, c) {
@@ -165,9 +178,9 @@ func (v *view) carried() string {
 	return words
 }
 
-// meshFirst comes before the advice to remove what is not ours: with the mesh off, and not by us, routes may depend on it.
+// meshFirst returns what comes before the advice to remove what is not ours: with the mesh off, and not by us, routes may depend on it.
 func (v *view) meshFirst() string {
-	if v.BGP.MeshOn() || v.relied() {
+	if v.BGP.MeshOn() || v.Relied() {
 		return ""
 	}
 	out := "the node-to-node mesh is off, and " + v.carried() + ", so "
@@ -177,35 +190,35 @@ func (v *view) meshFirst() string {
 	return out + "switch the mesh on first and wait until its sessions are Established; then "
 }
 
-// ByAddress names a BGPPeer of others whose sessions would end were the mesh switched on.
+// ByAddress returns a BGPPeer of others whose sessions would end were the mesh switched on.
 func ByAddress(c plan.Cluster, roleLabel string) string {
 	return simulate.NewConfiguration(roleLabel, c.Nodes, c.BGP, c.Peers).ByAddress()
 }
 
-// orKeep ends that advice: the way is described, and nobody has to take it.
+// orKeep returns the end of that advice: with the mesh off, and not by us, the cluster may also stay as it is.
 func (v *view) orKeep() string {
-	if v.BGP.MeshOn() || v.relied() {
+	if v.BGP.MeshOn() || v.Relied() {
 		return " first"
 	}
 	return " (docs/migrating.md has the way); or keep them, and delete this object"
 }
 
-// nameTaken: a BGPPeer that is not ours under one of our names.
+// nameTaken refuses a BGPPeer of others with one of our names.
 func nameTaken(v *view) *plan.Problem {
 	ours := v.planned()
-	p, found := first(v.Peers, func(p plan.Peer) bool {
+	p, found := plan.First(v.Peers, func(p plan.Peer) bool {
 		return !p.Owned && slices.ContainsFunc(ours, func(w plan.Peer) bool { return w.Name == p.Name })
 	})
 	return plan.ProblemIf(found, "NameTaken", "BGPPeer %s exists but was not made by rrpool "+
 		"(it lacks the label app.kubernetes.io/managed-by=rrpool): %srename or delete it", p.Name, v.meshFirst())
 }
 
-// foreignPeer: a BGPPeer that is not ours between nodes of the cluster. With one of ours for the same pair, which
+// foreignPeer refuses a BGPPeer of others between nodes of the cluster. With one of ours for the same pair, which
 // of the two Calico renders is not defined. Peers outside the cluster (a rack switch) are fine. One that selects no node
 // now does so as soon as a node gets a label.
 func foreignPeer(v *view) *plan.Problem {
-	starting := v.starting()
-	p, found := first(v.Peers, func(p plan.Peer) bool { return !p.Owned && Refused(p, v.Nodes, starting) })
+	starting := v.isStarting()
+	p, found := plan.First(v.Peers, func(p plan.Peer) bool { return !p.Owned && Refused(p, v.Nodes, starting) })
 	if !found {
 		return nil
 	}
@@ -217,7 +230,7 @@ func foreignPeer(v *view) *plan.Problem {
 		"%sdelete it, once nothing makes it again, or keep your own route reflection and set spec.mode to Paused", p.Name, what, v.meshFirst())
 }
 
-// Idle says why a BGPPeer gives no session between these nodes now, "" where it does.
+// Idle returns why a BGPPeer gives no session between these nodes now, "" where it does.
 func Idle(p plan.Peer, nodes []plan.Node, roleLabel string) string {
 	from, to := simulate.Sides(p, nodes, roleLabel)
 	switch {
@@ -232,6 +245,7 @@ func Idle(p plan.Peer, nodes []plan.Node, roleLabel string) string {
 // mostShown is how many bytes of a selector are shown: a condition has room for 32 KiB.
 const mostShown = 256
 
+// selector returns a selector with its field, as shown to people.
 func selector(field, value string) string {
 	if value == "" {
 		return ""
@@ -244,15 +258,15 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 	if p.PeerSelector != "" {
 		return true
 	}
-	return plan.IsMachineAddress(simulate.PeerAddress(p.PeerIP), nodes) && !itself(p, nodes)
+	return plan.IsMachineAddress(simulate.PeerAddress(p.PeerIP), nodes) && !isOfItself(p, nodes)
 }
 
-// itself: the BGPPeer is of the node that has its address, and of no other. Calico leaves it out.
-func itself(p plan.Peer, nodes []plan.Node) bool {
+// isOfItself reports whether a BGPPeer is of the node that has its address, and of no other. Calico leaves it out.
+func isOfItself(p plan.Peer, nodes []plan.Node) bool {
 	address := simulate.PeerAddress(p.PeerIP)
 	other := func(n plan.Node) bool { return !slices.Contains(n.Addresses, address) }
 	selects := func(nodes []plan.Node) bool { return simulate.Selects(p, nodes, "") }
-	return selects(nodes) && !selects(filter(nodes, other))
+	return selects(nodes) && !selects(plan.Filter(nodes, other))
 }
 
 // Refused reports whether rrpool does not act beside such a BGPPeer of others. One with an address of a machine that is not
@@ -262,25 +276,25 @@ func Refused(p plan.Peer, nodes []plan.Node, starting bool) bool {
 		return InCluster(p, nodes)
 	}
 	address := simulate.PeerAddress(p.PeerIP)
-	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, address) }) && !itself(p, nodes)
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, address) }) && !isOfItself(p, nodes)
 }
 
-// foreignLabel: the label the user chose for reflectors is already in use for
+// foreignLabel refuses a label for reflectors, chosen by the user, that is in use for
 // something else. Our own default is not; see strayLabels.
 func foreignLabel(v *view) *plan.Problem {
-	n, found := first(v.Nodes, func(n plan.Node) bool { return n.HasRoleLabel && !n.IsOurs() })
+	n, found := plan.First(v.Nodes, func(n plan.Node) bool { return n.HasRoleLabel && !n.IsOurs() })
 	return plan.ProblemIf(found && !strings.HasPrefix(v.d.RoleLabel, ownPrefix), "ForeignLabel",
 		"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: choose another label or remove it", n.Name, v.d.RoleLabel)
 }
 
-// tooFewNodes: with no node left to be a client, the mesh could never go.
+// tooFewNodes refuses a cluster in which no node is left to be a client: the mesh could never go.
 func tooFewNodes(v *view) *plan.Problem {
-	found := !v.d.Dedicated && v.starting() && v.total > 0 && len(v.clients) > 0 && len(v.clients)+len(v.unready) <= v.total
+	found := !v.d.Dedicated && v.isStarting() && v.total > 0 && len(v.Clients) > 0 && len(v.Clients)+len(v.Unready) <= v.total
 	return plan.ProblemIf(found, "TooFewNodes", "all %d nodes that speak BGP would be route reflectors, and none their client, "+
-		"which is what the full mesh is: add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.clients))
+		"which is what the full mesh is: add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.Clients))
 }
 
-// uselessReflectors: BGP carries no routes to pods, so no machine is ordered to pass them on. Where that changes later
+// uselessReflectors refuses a cluster whose routes to pods BGP does not carry, so no machine is ordered to pass them on. Where that changes later
 // the reflectors stay: the mesh that they replaced would be of no use either.
 func uselessReflectors(v *view) *plan.Problem {
 	keep := "keep the mesh and delete this object"
@@ -288,7 +302,7 @@ func uselessReflectors(v *view) *plan.Problem {
 		keep = "the mesh, which is off, would not either; delete this object"
 	}
 	switch {
-	case !v.starting():
+	case !v.isStarting():
 	case v.Routes.Unknown != "":
 		return plan.Problemf("RoutesUnknown", "whether BGP carries the routes to pods is not known: %s", v.Routes.Unknown)
 	case v.Routes.BGPUnused():
@@ -302,9 +316,9 @@ func uselessReflectors(v *view) *plan.Problem {
 	return nil
 }
 
-// outsidePools: addresses of pods that the mesh carries and route reflectors would not.
+// outsidePools refuses addresses of pods that the mesh carries and route reflectors would not.
 func outsidePools(v *view) *plan.Problem {
-	if !v.starting() {
+	if !v.isStarting() {
 		return nil
 	}
 	outside, marked := v.NotPassed()
@@ -317,83 +331,14 @@ func outsidePools(v *view) *plan.Problem {
 		"their pods could not be reached; make an IPPool again that contains them, with disabled: true so that no pod gets an address of it, or release them", plan.Few(outside))
 }
 
-// poolsGate keeps the mesh for such addresses.
-func (v *view) poolsGate(g *gate) {
-	outside, marked := v.NotPassed()
-	for _, block := range outside {
-		g.wait("an IPPool that contains %s", block)
-	}
-	for _, block := range marked {
-		g.wait("no community NO_ADVERTISE on %s", block)
-	}
-}
-
-// asked is how many nodes awaitBGP asks at a time, each for askedTurn: calico-node may be missing on some.
-const (
-	asked     = 3
-	askedTurn = 2 * time.Minute
-)
-
 // awaitBGP asks some nodes in turn for a report of an Established session before the first change: machines would be ordered for nothing. One
 // such report clears BGPUnknown. Under the Timer gate, which is for clusters without reports, nothing could, so the user's word counts.
 func awaitBGP(v *view) *Step {
-	if v.BGPUnknown == "" || v.d.Timer || !v.starting() {
+	if v.BGPUnknown == "" || v.d.Timer || !v.isStarting() {
 		return nil
 	}
-	g := &gate{}
-	for _, n := range inTurn(v, v.reporting(), asked, askedTurn) {
-		if st, ok := v.Statuses[n.Name]; !ok || cleared(st) {
-			g.report(n.Name, ok)
-		} else {
-			g.wait("a session of %s to be Established", n.Name)
-		}
-		g.watch = append(g.watch, plan.StatusRequest{Node: n.Name, Period: v.period("")})
-	}
-	if g.open() {
-		g.wait("a Ready node that can report BGP sessions")
-	}
-	s := g.step("AwaitBGP", "whether calico-node runs BIRD is not known, so nothing is changed or ordered before one node reports a session: "+v.BGPUnknown)
+	g := v.ev.ProveBIRD()
+	s := await(g, "AwaitBGP", "whether calico-node runs BIRD is not known, so nothing is changed or ordered before one node reports a session: "+v.BGPUnknown)
 	s.Awaits = AwaitsBGP
 	return s
-}
-
-// RemoveStrayLabel is the step that takes our label from a node that is no reflector.
-const RemoveStrayLabel = "RemoveStrayLabel"
-
-// isStrayLabel reports whether a node carries our label and is no reflector.
-func (v *view) isStrayLabel(n plan.Node) bool {
-	return n.HasRoleLabel && n.ClusterID == "" && (!n.IsOurs() || v.mislabelled(n))
-}
-
-// strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.
-// While the mesh is on and our BGPPeers exist, the label has turned the node's mesh sessions into others, and
-// taking it away restarts them once more: that needs reflectors that serve.
-func strayLabels(v *view) *Step {
-	n, ok := first(v.Nodes, func(n plan.Node) bool { return v.isStrayLabel(n) && !v.keepsLabel(n) })
-	if !ok || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
-		return nil // a label of the user's choice may be in use for something else as well
-	}
-	s := do(RemoveStrayLabel, fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name), plan.ClearReflector{Node: n.Name})
-	if v.mislabelled(n) && v.hasPeers() {
-		v.addCost(s, "; without it all its sessions start anew: ", n)
-	}
-	if !v.BGP.MeshOn() || !v.hasPeers() {
-		return s
-	}
-	return v.onceServed(s)
-}
-
-// onceServed holds the removal of a label back until the reflectors serve all other nodes.
-// As long as they have not got their sessions, what gives them those comes first.
-func (v *view) onceServed(s *Step) *Step {
-	g := v.serve(slices.DeleteFunc(slices.Clone(v.clients), v.mislabelled)).nowGate(v.serving())
-	switch {
-	case g.open():
-		return s
-	case g.sessions(), v.d.Mode == v1alpha1.ModeFullMesh && len(v.serving()) > 0:
-		return g.step(s.Name, s.Reason+", which waits for the reflectors to serve")
-	case v.d.Mode == v1alpha1.ModeFullMesh:
-		return s
-	}
-	return nil
 }

@@ -1,0 +1,229 @@
+package evidence
+
+import (
+	"slices"
+
+	"github.com/rrpool/rrpool/controllers/plan"
+)
+
+// Reflector is a route reflector with its sessions as seen.
+type Reflector struct {
+	Node, Zone, ClusterID string
+	// Established and Expected count its sessions with Ready nodes.
+	Established, Expected int
+	// Missing names the Ready nodes with which it lacks one.
+	Missing []string
+	// Lacking counts, of those that are not Established, all but those with reflectors that
+	// do not serve: these lack their sessions themselves.
+	Lacking int
+	// Serving: it is Ready, in its role, and has sessions.
+	Serving bool
+	// NotRunning: the node is Ready, and as its pods and its reporter show, calico-node does not run there.
+	NotRunning bool
+}
+
+// Serving returns the reflectors that serve.
+func (e *Evidence) Serving() []plan.Node {
+	return plan.Filter(e.Current, e.Serves)
+}
+
+// Serves reports whether a reflector passes routes on, as far as is known: it is Ready and has the role, and its last report shows
+// sessions with most clients. Without any report, it serves while the node and its calico-node pod are Ready.
+func (e *Evidence) Serves(n plan.Node) bool {
+	if !plan.Usable(n) || !n.HasLabelAndID() || e.IsDenied(n) || e.isSevered(n) {
+		return false
+	}
+	_, ok := e.cluster.Statuses[n.Name]
+	switch {
+	case e.isUnanswered(n, Silence):
+		return false
+	case !ok || e.opts.Timer:
+		return true
+	}
+	return e.hasMost(n.Name)
+}
+
+// isSevered reports whether a reflector has lost its sessions with all reflectors of other cluster IDs, for longer than sessions
+// take to start: the clients of those cannot be reached through it.
+func (e *Evidence) isSevered(n plan.Node) bool {
+	st, ok := e.cluster.Statuses[n.Name]
+	if !e.arranged() || !ok || cleared(st) {
+		return false
+	}
+	joined := peersOf(e.network.Present, n, plan.Filter(e.Current, func(o plan.Node) bool { return o.ClusterID != n.ClusterID }))
+	if len(joined) == 0 || slices.ContainsFunc(e.members(joined), e.report(n.Name).isUp) {
+		return false
+	}
+	last := e.lastReady(append(joined, n))
+	for _, s := range st.Sessions {
+		if slices.ContainsFunc(joined, func(o plan.Node) bool { return slices.Contains(o.Addresses, s.Peer) }) {
+			last = plan.Latest(last, s.Since)
+		}
+	}
+	return e.clock.Passed(last, TimerWait)
+}
+
+// hasMost reports whether a reflector's report shows sessions with most of its dependants. A node that has just joined the cluster,
+// or come back, is not missed yet.
+func (e *Evidence) hasMost(name string) bool {
+	if most, known := e.most[name]; known {
+		return most
+	}
+	r, served, clients := e.report(name), len(e.cluster.Statuses[name].Unread), 0 // what cannot be read may be up
+	for _, c := range e.dependantsOf(name) {
+		switch {
+		case c.HasRoleLabel && e.IsMislabelled(*c.Node):
+		case r.isUp(c):
+			served++
+			clients++
+		case e.clock.Since(plan.Latest(c.RoleSince, c.Created, c.ReadyChanged)) >= TimerWait:
+			clients++
+		}
+	}
+	e.most[name] = clients == 0 || 2*served > clients
+	return e.most[name]
+}
+
+// IsMislabelled reports whether others have given an in-place node the role label. Reflectors have no session with it until
+// the label is gone.
+func (e *Evidence) IsMislabelled(n plan.Node) bool {
+	return !e.opts.Dedicated && n.HasRoleLabel && n.ClusterID == "" && !n.Marked
+}
+
+// dependantsOf returns the nodes that a reflector serves: its clients, and where each serves some nodes only, the
+// reflectors that it connects. A rack may have a single client, whose calico-node restarts.
+func (e *Evidence) dependantsOf(name string) []*member {
+	if !e.arranged() {
+		name = ""
+	}
+	out, known := e.dependants[name]
+	switch {
+	case known:
+	case name != "":
+		class := e.network.Present.ClassOf(name)
+		out = plan.Filter(e.dependantsOf(""), func(m *member) bool { return m.Name != name && e.network.Present.Linked(class, m.class) })
+	case e.arranged():
+		out = e.members(slices.Concat(e.relying(1), plan.Filter(e.Current, plan.Usable)))
+		for i := range out {
+			out[i].class = e.network.Present.ClassOf(out[i].Name)
+		}
+	default:
+		out = e.members(e.relying(1))
+	}
+	e.dependants[name] = out
+	return out
+}
+
+// IsDenied reports whether another reflector has reported its session with n as down for longer than sessions take to start. One that
+// has lost most of its own, or whose calico-node has just restarted, does not count.
+func (e *Evidence) IsDenied(n plan.Node) bool {
+	for _, h := range e.Current {
+		if h.Name == n.Name || !plan.Usable(h) || e.clock.Since(plan.Latest(h.CalicoNode.Since, e.lastReady([]plan.Node{n, h}))) < TimerWait {
+			continue
+		}
+		down := slices.ContainsFunc(e.report(h.Name).down, func(s *plan.Session) bool {
+			return slices.Contains(n.Addresses, s.Peer) && !s.Since.IsZero() && s.Since.After(e.status(n).Updated)
+		})
+		if down && e.hasMost(h.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// depthAmong returns how many of these reflectors keep any two of some clients connected, counted up to most.
+func (e *Evidence) depthAmong(serving []plan.Node, most int, among func(plan.Node) bool) int {
+	clients, reflectors := map[string]bool{}, map[string]bool{}
+	for _, n := range serving {
+		reflectors[n.Name] = true
+	}
+	for _, n := range e.relying(2) {
+		clients[n.Name] = among(n)
+	}
+	net := e.network.Configuration.Network(func(name string) bool { return clients[name] || reflectors[name] })
+	return net.Depth(most, func(name string) bool { return clients[name] })
+}
+
+// Depth returns how many reflectors these are; where each serves some nodes only, how many of them keep any two nodes connected,
+// counted up to least.
+func (e *Evidence) Depth(reflectors []plan.Node, least int) int {
+	if !e.arranged() {
+		return len(reflectors)
+	}
+	return e.depthAmong(reflectors, least, func(plan.Node) bool { return true })
+}
+
+// IsIdle reports whether no reflector carries routes, so that no change can interrupt any. A reflector may serve fewer nodes than it
+// should, as when a BGPPeer of others gives it more, and carry all their routes.
+func (e *Evidence) IsIdle() bool {
+	carries := func(n plan.Node) bool {
+		return plan.Usable(n) && n.HasLabelAndID() && !e.isUnanswered(n, Silence) && slices.ContainsFunc(e.dependantsOf(n.Name), e.report(n.Name).isUp)
+	}
+	return len(e.Serving()) == 0 && !slices.ContainsFunc(e.Current, carries)
+}
+
+// reportPredatesFailure reports whether the last report of a reflector is older than the failure of its node or
+// calico-node, or was asked for again without an answer. What it says of sessions does not count.
+func (e *Evidence) reportPredatesFailure(n plan.Node) bool {
+	st, ok := e.cluster.Statuses[n.Name]
+	if !ok || e.opts.Timer {
+		return false
+	}
+	return !n.Ready && st.Updated.Before(n.ReadyChanged) || n.CalicoNode.Failing() && st.Updated.Before(n.CalicoNode.Since) || e.isUnanswered(n, Silence)
+}
+
+// Reflectors returns the current reflectors with their sessions with nodes that are Ready, or known to be alive.
+func (e *Evidence) Reflectors() (out []Reflector) {
+	serving, notRunning := e.Serving(), e.NotRunning()
+	for _, n := range e.Current {
+		r := e.reflector(n, serving)
+		r.NotRunning = slices.Contains(notRunning, n.Name)
+		out = append(out, r)
+	}
+	return out
+}
+
+func (e *Evidence) reflector(n plan.Node, serving []plan.Node) Reflector {
+	r, seen := Reflector{Node: n.Name, Zone: n.Zone, ClusterID: n.ClusterID}, &report{}
+	if !e.reportPredatesFailure(n) {
+		seen, r.Serving = e.report(n.Name), plan.Includes(serving, n)
+	}
+	peers := e.dependantsOf(n.Name)
+	switch {
+	case !e.arranged():
+		peers = slices.Concat(peers, e.members(plan.Filter(plan.Others(e.Current, n), plan.Usable)))
+	case e.network.IsGoalMissed:
+		class := e.network.Goal().ClassOf(n.Name)
+		peers = plan.Filter(e.dependantsOf(""), func(m *member) bool {
+			return m.Name != n.Name && (slices.Contains(peers, m) || e.network.Goal().Linked(class, e.network.Goal().ClassOf(m.Name)))
+		})
+	}
+	for _, p := range peers {
+		missing := r.Expected - r.Established
+		for i, a := range p.Addresses {
+			if !n.HasFamily(a) && (p.IsOurs() || !e.isCommon(a)) {
+				continue // a client needs reflectors in each of its address families, also one that they have lost
+			}
+			r.Expected++
+			switch {
+			case seen.has(p.numbers[i]):
+				r.Established++
+			case !plan.Includes(e.Current, *p.Node) || plan.Includes(serving, *p.Node):
+				r.Lacking++
+			}
+		}
+		if r.Expected-r.Established > missing {
+			r.Missing = append(r.Missing, p.Name)
+		}
+	}
+	return r
+}
+
+// IsSeenServing reports whether a reflector's report shows it serving; without reports, whether the time for that has passed.
+func (e *Evidence) IsSeenServing(n plan.Node) bool {
+	if e.opts.Timer {
+		return e.clock.Since(n.RoleSince) > TimerWait
+	}
+	st, ok := e.cluster.Statuses[n.Name]
+	return ok && !cleared(st) && len(st.Sessions) > 0 && e.Serves(n)
+}

@@ -1,0 +1,41 @@
+package plan
+
+import (
+	"slices"
+	"time"
+)
+
+// Filter returns those of all that match, in a slice of their own.
+func Filter[T any](all []T, matches func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !matches(one) })
+}
+
+// First returns the first that matches, if there is one.
+func First[T any](all []T, matches func(T) bool) (one T, ok bool) {
+	i := slices.IndexFunc(all, matches)
+	if i < 0 {
+		return one, false
+	}
+	return all[i], true
+}
+
+// Others returns the nodes whose name is another than that of self.
+func Others(nodes []Node, self Node) []Node {
+	return Filter(nodes, func(n Node) bool { return n.Name != self.Name })
+}
+
+// Includes reports whether one of the nodes has the name of n.
+func Includes(nodes []Node, n Node) bool {
+	return slices.ContainsFunc(nodes, func(x Node) bool { return x.Name == n.Name })
+}
+
+// Latest returns the latest of some times.
+func Latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// Sooner returns the shorter of two waits, of which 0 is none.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
