@@ -19,8 +19,8 @@ import (
 var (
 	spelled = map[string][]string{
 		"../../config/api/v1alpha1": {`Condition\w+ += "(\w+)"`},
-		".":                         {`Step\w+ += "(\w+)"`, `rollout\.Step\{\s*Name: "(\w+)"`},
-		"../plan/rollout":           {`Name: +"([A-Z]\w+)"`, `\.step\("(\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster|ForgetMesh|RemoveStrayLabel|AwaitMeshOwner) += "(\w+)"`},
+		".":                         {`Step\w+ += "(\w+)"`},
+		"../plan/rollout":           {`Name: +"([A-Z]\w+)"`, `\bawait(?:TakeOver)?\([^"\n]*"([A-Z]\w+)"`, `\b(?:do|ensure)\("(\w+)"`, `(?:Steady|UnsupportedCluster|ForgetMesh|RemoveStrayLabel|AwaitMeshOwner|InvalidSpec) += "(\w+)"`},
 	}
 	literal = map[string][]string{
 		"../../cloud":     {`Kind = "(\w+)"`},

@@ -288,7 +288,11 @@ func (e *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 func (e *environment) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
 	e.seen, e.wanted = append(e.seen, o), d
 	if e.script != nil {
-		return e.script(o, d)
+		s := e.script(o, d)
+		if d.Invalid != nil { // as rule RefuseSpec does
+			s.Name, s.Problem, s.Reflectors = rollout.InvalidSpec, d.Invalid, nil
+		}
+		return s
 	}
 	e.seenStep = rollout.Next(o, d, now)
 	return e.seenStep

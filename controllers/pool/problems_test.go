@@ -310,24 +310,6 @@ func TestCalicoNodeThatDoesNotRunIsSaid(t *testing.T) {
 	require.Equal(t, "calico-node is not running on 10.0.1.1", e.condition(v1alpha1.ConditionReflectorsEstablished).Message, "not its last report")
 }
 
-// A spec that is refused changes nothing. Stale reports are asked for again all the same, and while the mesh is off those
-// that show whether reflectors serve are left.
-func TestARefusedSpecKeepsTheReports(t *testing.T) {
-	for _, off := range []bool{true, false} {
-		e := newEnvironment(t, refusedSpec)
-		e.calico.cluster.BGP.Mesh.Enabled = ptr.To(!off)
-		refresh := plan.RefreshStatus{Node: "10.0.0.1"}
-		e.script = always(rollout.Step{
-			Name: "PromoteReflectors", Watch: []plan.StatusRequest{{Node: "10.0.0.1"}},
-			Actions: []plan.Action{refresh, plan.SetReflector{Node: "10.0.0.2", ClusterID: "1.1.1.1"}},
-		})
-		require.NoError(t, e.reconcile())
-		e.expect("Degraded True SizingInvalid")
-		require.Equal(t, []string{refresh.String()}, e.calico.applied)
-		require.Equal(t, off, len(e.calico.watched) > 0)
-	}
-}
-
 // A report that cannot be asked for again holds up no step. One that cannot be created holds up the step, but not the
 // questions to the others: the safety net needs their answers.
 func TestAReportThatCannotBeAskedForIsSaid(t *testing.T) {
