@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -23,58 +22,63 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// datastoreVariable names for calico-node where Calico keeps its objects; without it that is etcd.
+// datastoreVariable is the variable of calico-node that says where Calico keeps its objects; unset it is etcd.
 const datastoreVariable = "DATASTORE_TYPE"
 
 func datastore(f facts) *Result {
-	store := ""
-	if f.calicoNode.found {
-		for _, c := range f.calicoNode.value.Spec.Template.Spec.Containers {
-			for _, variable := range c.Env {
-				if variable.Name == datastoreVariable {
-					store = variable.Value
-				}
-			}
-		}
-	}
 	const remedy = "set DATASTORE_TYPE, and with etcdv3 Calico's ETCD_* variables, for rrpool as calico-node has them"
-	ours := "kubernetes"
+	store, ours, where := f.calicoNodeVariable(datastoreVariable), "kubernetes", "the Kubernetes datastore, with its objects in "+f.snapshot.Cluster.CalicoAPI
 	if f.inEtcd() {
-		ours = calico.EtcdAPI
+		ours, where = calico.EtcdAPI, "an etcd of its own"
 	}
-	where := "the Kubernetes datastore, with its objects in " + f.snapshot.Cluster.CalicoAPI
-	if f.inEtcd() {
-		where = "an etcd of its own"
-	}
-	switch information := f.information.value; {
+	switch information := f.information; {
 	case store != "" && store != ours:
 		return fail("calico-node keeps its objects elsewhere: its %s is %q, rrpool's is %q", datastoreVariable, store, ours).do(remedy)
-	case f.information.found && !released(information.Spec.CalicoVersion) && f.inEtcd():
-		return unknown("Calico uses %s, but which Calico it is, is not known: calicoVersion of ClusterInformation default is %q", where, information.Spec.CalicoVersion).
-			do("look at the image of calico-node: with an etcd of its own rrpool needs Calico 3.31 or later")
-	case f.information.found && !released(information.Spec.CalicoVersion):
-		return note("Calico uses %s, but which Calico it is, is not known: calicoVersion of ClusterInformation default is %q", where, information.Spec.CalicoVersion).
-			do("look at the image of calico-node: rrpool is for Calico 3.21 and later")
-	case f.information.found:
-		return fine("Calico %s uses %s", plan.Plain(information.Spec.CalicoVersion, 64), where)
-	case f.inEtcd():
-		return unknown("Calico uses %s, but which Calico it is, is not known: %s", where, cmp.Or(f.information.hidden, "there is no ClusterInformation default")).
-			do("look at the image of calico-node: with an etcd of its own rrpool needs Calico 3.31 or later")
+	case information.found && isVersion(information.value.Spec.CalicoVersion):
+		return fine("Calico %s uses %s", plan.Plain(information.value.Spec.CalicoVersion, 64), where)
+	case information.found || f.inEtcd():
+		return f.versionUnknown(where)
 	case store != "":
-		return fine("Calico uses the Kubernetes datastore, with its objects in %s", f.snapshot.Cluster.CalicoAPI)
+		return fine("Calico uses %s", where)
 	}
 	return unseen("which datastore Calico uses",
 		cmp.Or(f.information.hidden, fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable))).do(remedy)
 }
 
-// released: a version begins with a number.
-func released(calico string) bool {
-	_, err := version.ParseGeneric(calico)
+// calicoNodeVariable returns the value of an environment variable of calico-node, empty where it is not known.
+func (f facts) calicoNodeVariable(name string) (value string) {
+	if !f.calicoNode.found {
+		return ""
+	}
+	for _, c := range f.calicoNode.value.Spec.Template.Spec.Containers {
+		for _, variable := range c.Env {
+			if variable.Name == name {
+				value = variable.Value
+			}
+		}
+	}
+	return value
+}
+
+// versionUnknown returns the result where nothing says which version of Calico this is.
+func (f facts) versionUnknown(where string) *Result {
+	why, remedy, result := cmp.Or(f.information.hidden, "there is no ClusterInformation default"), "rrpool is for Calico 3.21 and later", note
+	if f.information.found {
+		why = fmt.Sprintf("calicoVersion of ClusterInformation default is %q", f.information.value.Spec.CalicoVersion)
+	}
+	if f.inEtcd() {
+		remedy, result = "with an etcd of its own rrpool needs Calico 3.31 or later", unknown
+	}
+	return result("Calico uses %s, but which Calico it is, is not known: %s", where, why).do("look at the image of calico-node: %s", remedy)
+}
+
+// isVersion reports whether a text begins with a version number.
+func isVersion(text string) bool {
+	_, err := version.ParseGeneric(text)
 	return err == nil
 }
 
-// writes: what the datastore would refuse is known before anything is written. The answer is for this user, who may lack
-// the rights to ask.
+// writes checks by dry runs whether the datastore would take what the manager writes first. They need the user's own right to write.
 func writes(f facts) *Result {
 	step := f.snapshot.Step
 	switch {
@@ -93,16 +97,16 @@ func writes(f facts) *Result {
 	return fine("the apiserver would take what rrpool writes first: %s, tried as dry runs", iostreams.Number(len(step.Ahead), "write"))
 }
 
-// inEtcd: rrpool reads Calico's objects in an etcd.
+// inEtcd reports whether rrpool reads Calico's objects in an etcd.
 func (f facts) inEtcd() bool { return f.snapshot.Cluster.CalicoAPI == calico.EtcdAPI }
 
-// calicoNodeLabels mark calico-node's pods in every way to install Calico: alone, as Canal, or as kubespray had that.
+// calicoNodeLabels are the values of k8s-app that calico-node's pods have: of Calico alone, of Canal, and of kubespray's Canal.
 var calicoNodeLabels = []string{"calico-node", "canal", "canal-node"}
 
-// withBIRD is the backend that is BIRD.
+// withBIRD is the value of CALICO_NETWORKING_BACKEND that starts BIRD.
 const withBIRD = "bird"
 
-// calicoNamespaces are where calico-node mostly is: by manifest, and by the operator.
+// calicoNamespaces are the namespaces in which Calico's operator and its manifests put calico-node.
 var calicoNamespaces = []string{"calico-system", "kube-system"}
 
 func calicoNode(f facts) *Result {
@@ -114,10 +118,9 @@ func calicoNode(f facts) *Result {
 			do("see how calico-node runs here: rrpool goes by its reports then")
 	}
 	d := f.calicoNode.value
-	// A DaemonSet counts the nodes that it selects. Others may have a BGP address all the same, and nothing that answers there.
-	speaking := f.nodes(func(n plan.Node) bool { return n.SpeaksBGP() && n.Ready && n.Reports() })
-	without := f.nodes(func(n plan.Node) bool { return n.SpeaksBGP() && n.Ready && n.Reports() && n.CalicoNode.Failing() })
-	want, ready := max(d.Status.DesiredNumberScheduled, int32(len(speaking))), d.Status.NumberReady //nolint:gosec // G115: nodes of a cluster
+	// A DaemonSet counts the nodes that it selects. Other nodes may have a BGP address too, and no calico-node.
+	expected, without := f.nodes(needsCalicoNode), f.nodes(func(n plan.Node) bool { return needsCalicoNode(n) && n.CalicoNode.Failing() })
+	want, ready := max(d.Status.DesiredNumberScheduled, int32(len(expected))), d.Status.NumberReady //nolint:gosec // G115: nodes of a cluster
 	is := fmt.Sprintf("calico-node is Ready on %d of %d nodes (%s/%s)", ready, want, d.Namespace, d.Name)
 	remedy := fmt.Sprintf("kubectl --namespace %s get pods --selector k8s-app=%s --output wide", d.Namespace, cmp.Or(d.Spec.Template.Labels["k8s-app"], calicoNodeLabels[0]))
 	switch {
@@ -134,6 +137,9 @@ func calicoNode(f facts) *Result {
 	return warn("%s: steps wait for the others", is).do("%s", remedy)
 }
 
+// needsCalicoNode reports whether steps wait for sessions of the node, which calico-node has there.
+func needsCalicoNode(n plan.Node) bool { return n.SpeaksBGP() && n.Ready && n.Reports() }
+
 func mesh(f facts) *Result {
 	bgp := f.snapshot.Cluster.BGP
 	switch {
@@ -145,6 +151,11 @@ func mesh(f facts) *Result {
 	case bgp.Saved != nil || bgp.SavedAbsent:
 		return fine("the node-to-node mesh is off, by rrpool, which has kept how it was")
 	}
+	return meshOffByOthers(f)
+}
+
+// meshOffByOthers is the result where the mesh is off and rrpool has not switched it off.
+func meshOffByOthers(f facts) *Result {
 	source, carried := rollout.Carried(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel)
 	off, step := warn("the node-to-node mesh is off, and not by rrpool: %s", carried), f.snapshot.Step
 	switch {
@@ -160,25 +171,29 @@ func mesh(f facts) *Result {
 	case f.mixed():
 		return off.do("leave it off: with more than one AS number rrpool cannot help")
 	}
-	if by := rollout.ByAddress(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel); by != "" {
-		return off.do("do not switch it on beside BGPPeer %s and others with a peerIP of nodes: their sessions would end; leave it off, or replace these by BGPPeers with a peerSelector first", by)
-	}
-	if f.inEtcd() {
-		return off.do(`switch it on before anything else: calicoctl patch bgpconfiguration default --patch '{"spec":{"nodeToNodeMeshEnabled":true}}'`)
-	}
-	return off.
-		do("switch it on before anything else: kubectl patch bgpconfigurations.%s default --type=merge -p '{\"spec\":{\"nodeToNodeMeshEnabled\":true}}'",
-			strings.Split(f.snapshot.Cluster.CalicoAPI, "/")[0])
+	return off.do("%s", f.switchMeshOn())
 }
 
-// mixed: nodes have different AS numbers.
+// switchMeshOn says how to switch the mesh on, or why not to.
+func (f facts) switchMeshOn() string {
+	if by := rollout.ByAddress(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel); by != "" {
+		return "do not switch it on beside BGPPeer " + by + " and others with a peerIP of nodes: their sessions would end; leave it off, or replace these by BGPPeers with a peerSelector first"
+	}
+	if f.inEtcd() {
+		return `switch it on before anything else: calicoctl patch bgpconfiguration default --patch '{"spec":{"nodeToNodeMeshEnabled":true}}'`
+	}
+	return fmt.Sprintf(`switch it on before anything else: kubectl patch bgpconfigurations.%s default --type=merge -p '{"spec":{"nodeToNodeMeshEnabled":true}}'`,
+		strings.Split(f.snapshot.Cluster.CalicoAPI, "/")[0])
+}
+
+// mixed reports whether nodes have different AS numbers.
 func (f facts) mixed() bool {
 	as := func(n plan.Node) uint32 { return cmp.Or(n.ASN, f.snapshot.Cluster.BGP.ASN) }
 	all := clients(f)
 	return slices.ContainsFunc(all, func(n plan.Node) bool { return as(n) != as(all[0]) })
 }
 
-// meshOff is what to know before anything is removed that is not rrpool's where routes may depend on it.
+// meshOff returns the warning not to remove BGPPeers and reflectors of others that the routes may depend on while the mesh is off.
 func (f facts) meshOff() []string {
 	if f.snapshot.Cluster.BGP.MeshOn() || f.snapshot.Cluster.Relied() {
 		return nil
@@ -205,7 +220,7 @@ func speaking(f facts) *Result {
 	return fine("BGP is enabled: every Ready node has a BGP address")
 }
 
-// doubtful is why BIRD does not run, or is not known to, nil where it is seen that it does.
+// doubtful returns the result where BIRD does not run or is not known to, nil where it is seen to run.
 func doubtful(f facts) *Result {
 	kind := strings.Split(f.information.value.Spec.ClusterType, ",")
 	switch {
@@ -222,7 +237,7 @@ func doubtful(f facts) *Result {
 	return nil
 }
 
-// annotations: what Calico passes over, so that a node has no session, or not the AS number that is meant.
+// annotations checks the annotations that Calico ignores because it cannot parse them: the node then lacks an address or an AS number.
 func annotations(f facts) *Result {
 	var unread []string
 	for _, n := range f.snapshot.Cluster.Nodes {
@@ -237,26 +252,9 @@ func annotations(f facts) *Result {
 		do("correct them, or restart calico-node there, which writes the addresses")
 }
 
-// nodeStatus: whether calico-node can report what steps wait for.
+// nodeStatus checks whether calico-node can report sessions and routes, for which steps wait.
 func nodeStatus(f facts) *Result {
 	r := unless(reason.NodeStatusCRDMissing, "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer")(f)
-	var why []string
-	for _, p := range f.snapshot.Cluster.Peers {
-		if p.Workloads {
-			why = append(why, "BGPPeer "+p.Name+" connects nodes with pods of their own")
-		}
-	}
-	var containers []corev1.Container
-	if f.calicoNode.found {
-		containers = f.calicoNode.value.Spec.Template.Spec.Containers
-	}
-	for _, c := range containers {
-		for _, m := range c.VolumeMounts {
-			if strings.HasPrefix(m.MountPath, "/etc/calico/confd") {
-				why = append(why, fmt.Sprintf("calico-node has templates of its own for BIRD (%s)", m.MountPath))
-			}
-		}
-	}
 	switch {
 	case r.Status != OK:
 		return r
@@ -267,6 +265,7 @@ func nodeStatus(f facts) *Result {
 	case f.reporter.hidden != "":
 		return unseen("whether calico-node may report its sessions", f.reporter.hidden)
 	}
+	why := f.unknownProtocols()
 	if len(why) == 0 {
 		return r
 	}
@@ -274,7 +273,27 @@ func nodeStatus(f facts) *Result {
 		do("nothing: where it fails rrpool goes by the sessions alone, and says so")
 }
 
-// illegible: what calico-node reports in words that are not known keeps every gate shut.
+// unknownProtocols says why nodes may have routes of protocols that Calico's reporter does not know.
+func (f facts) unknownProtocols() (why []string) {
+	for _, p := range f.snapshot.Cluster.Peers {
+		if p.Workloads {
+			why = append(why, "BGPPeer "+p.Name+" connects nodes with pods of their own")
+		}
+	}
+	if !f.calicoNode.found {
+		return why
+	}
+	for _, c := range f.calicoNode.value.Spec.Template.Spec.Containers {
+		for _, m := range c.VolumeMounts {
+			if strings.HasPrefix(m.MountPath, "/etc/calico/confd") {
+				why = append(why, fmt.Sprintf("calico-node has templates of its own for BIRD (%s)", m.MountPath))
+			}
+		}
+	}
+	return why
+}
+
+// illegible checks the reports of calico-node for values that rrpool does not know; steps wait for ever for them.
 func illegible(f facts) *Result {
 	var unread []string
 	all := f.snapshot.Cluster.Statuses
@@ -290,7 +309,7 @@ func illegible(f facts) *Result {
 		also(unread[:min(len(unread), 10)]...).do("upgrade rrpool, or report these texts; rrpool rollback --help tells how to go back")
 }
 
-// passwords: what calico-node cannot read keeps sessions down.
+// passwords checks that calico-node can read the passwords of the sessions.
 func passwords(f facts) *Result {
 	var names []string
 	var hidden *Result
@@ -317,7 +336,7 @@ func passwords(f facts) *Result {
 	return fine("the password of the sessions is there, and calico-node may read it: %s", strings.Join(names, ", "))
 }
 
-// asNumbers: route reflection is iBGP, so all nodes have to share one AS number.
+// asNumbers checks that all nodes have one AS number: route reflection is iBGP.
 func asNumbers(f facts) *Result {
 	of := map[uint32][]string{}
 	for _, n := range clients(f) {
@@ -337,37 +356,18 @@ func asNumbers(f facts) *Result {
 	return fail("nodes have %d different AS numbers, and route reflectors need one for all", len(of)).also(parts...).also(f.meshOff()...).see(reason.MixedASNumbers)
 }
 
-// addresses: sessions need one of each node's own.
+// addresses checks that each node has a BGP address of its own, which the other nodes can reach.
 func addresses(f facts) *Result {
-	nodes := f.snapshot.Cluster.Nodes
-	var clash, unreachable, former, apart []string
-	why, refuses := plan.Unreachable(nodes), warn // where reflectors are, or the mesh is off, the manager goes on
-	if f.snapshot.Cluster.BGP.MeshOn() && rollout.Starting(f.snapshot.Cluster) {
-		refuses = fail
-	}
-	ready, all := plan.SharedAddresses(nodes, plan.Usable), plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
-	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
-		if names := ready[a]; len(names) > 0 {
-			clash = append(clash, fmt.Sprintf("%s: %s", a, plan.Few(names)))
-			continue
-		}
-		former = append(former, fmt.Sprintf("%s: %s", a, plan.Few(all[a])))
-	}
-	for _, n := range nodes {
-		for _, a := range n.Addresses {
-			if what := why(a); what != "" && plan.Usable(n) {
-				unreachable = append(unreachable, fmt.Sprintf("%s of node %s %s", a, n.Name, what))
-			}
-		}
-	}
+	nodes, refuses := f.snapshot.Cluster.Nodes, f.refuses()
+	shared, former, unreachable, apart := sharedAddresses(nodes, true), sharedAddresses(nodes, false), unreachableAddresses(nodes), []string(nil)
 	for _, n := range plan.WithUnexpectedAddress(nodes) {
 		apart = append(apart, fmt.Sprintf("%s: %s", n.Name, n.Addresses[0]))
 	}
 	switch {
 	case !slices.ContainsFunc(nodes, plan.Node.SpeaksBGP):
 		return nil
-	case len(clash) > 0:
-		return refuses("several Ready nodes have one BGP address").also(clash...).see(reason.SharedBGPAddress)
+	case len(shared) > 0:
+		return refuses("several Ready nodes have one BGP address").also(shared...).see(reason.SharedBGPAddress)
 	case len(unreachable) > 0:
 		return refuses("no other node can have a session with the BGP address of %s", iostreams.Number(len(unreachable), "node")).also(unreachable...).see(reason.UnusableBGPAddress)
 	case len(former) > 0:
@@ -380,7 +380,42 @@ func addresses(f facts) *Result {
 	return fine("each node has a BGP address of its own")
 }
 
-// reflectors that rrpool did not make.
+// refuses makes the result for what the manager refuses before a migration. On reflectors, or with the mesh off, the manager goes on.
+func (f facts) refuses() func(format string, args ...any) *Result {
+	if f.snapshot.Cluster.BGP.MeshOn() && rollout.Starting(f.snapshot.Cluster) {
+		return fail
+	}
+	return warn
+}
+
+// sharedAddresses lists the BGP addresses that several usable nodes have, or those that a usable node shares with one that is not.
+func sharedAddresses(nodes []plan.Node, usable bool) (out []string) {
+	among, all := plan.SharedAddresses(nodes, plan.Usable), plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
+	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
+		switch names := among[a]; {
+		case usable && len(names) > 0:
+			out = append(out, fmt.Sprintf("%s: %s", a, plan.Few(names)))
+		case !usable && len(names) == 0:
+			out = append(out, fmt.Sprintf("%s: %s", a, plan.Few(all[a])))
+		}
+	}
+	return out
+}
+
+// unreachableAddresses lists the BGP addresses of usable nodes with which no other node can have a session.
+func unreachableAddresses(nodes []plan.Node) (out []string) {
+	why := plan.Unreachable(nodes)
+	for _, n := range nodes {
+		for _, a := range n.Addresses {
+			if what := why(a); what != "" && plan.Usable(n) {
+				out = append(out, fmt.Sprintf("%s of node %s %s", a, n.Name, what))
+			}
+		}
+	}
+	return out
+}
+
+// reflectors checks that no node is a route reflector which rrpool did not make.
 func reflectors(f facts) *Result {
 	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.IsOurs() }); len(foreign) > 0 {
 		return fail("route reflectors that rrpool did not make: %s", plan.Few(foreign)).also(f.meshOff()...).see(reason.ForeignReflector)
@@ -388,41 +423,63 @@ func reflectors(f facts) *Result {
 	return fine("no node is a route reflector but by rrpool")
 }
 
-// peers that are not rrpool's: to routers they are fine, between nodes they are not.
+// peers checks the BGPPeers that are not rrpool's: to routers they are fine, between nodes they are not.
 func peers(f facts) *Result {
-	var inside, outside, idle, pods, linkLocal []string
-	starting := rollout.Starting(f.snapshot.Cluster)
+	by := map[peerKind][]string{}
+	var idle []string
 	for _, p := range f.snapshot.Cluster.Peers {
-		switch {
-		case p.Owned, p.Peering != "":
-		case p.Workloads, simulate.PeerAddress(p.PeerIP).IsLoopback():
-			pods = append(pods, p.Name)
-		case rollout.Refused(p, f.snapshot.Cluster.Nodes, starting):
-			inside = append(inside, p.Name)
+		kind, name := f.kindOf(p), p.Name
+		switch kind {
+		case linkLocal:
+			name += ": " + plan.Plain(p.PeerIP, 64)
+		case betweenNodes:
 			if why := rollout.Idle(p, f.snapshot.Cluster.Nodes, f.object.Spec.BGP.NodeLabel); why != "" {
-				idle = append(idle, p.Name+" makes no sessions now: "+why)
+				idle = append(idle, name+" makes no sessions now: "+why)
 			}
-		case simulate.PeerAddress(p.PeerIP).Is6() && simulate.PeerAddress(p.PeerIP).IsLinkLocalUnicast():
-			linkLocal = append(linkLocal, p.Name+": "+plan.Plain(p.PeerIP, 64))
 		default:
-			outside = append(outside, p.Name)
 		}
+		by[kind] = append(by[kind], name)
 	}
 	switch {
-	case len(inside) > 0:
-		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(inside)).also(idle...).also(f.meshOff()...).see(reason.ForeignInClusterPeer)
-	case len(linkLocal) > 0:
+	case len(by[betweenNodes]) > 0:
+		return fail("BGPPeers between nodes of this cluster that are not rrpool's: %s", plan.Few(by[betweenNodes])).also(idle...).also(f.meshOff()...).see(reason.ForeignInClusterPeer)
+	case len(by[linkLocal]) > 0:
 		return warn("BGPPeers have a link-local address: Calico takes none with an interface, and BIRD for IPv6 refuses its whole configuration for one without").
-			also(linkLocal...).do("give such a BGPPeer another address of its router: where BIRD refuses its configuration, no change of rrpool's arrives")
-	case len(outside) > 0:
-		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", plan.Few(append(outside, pods...)))
-	case len(pods) > 0:
-		return fine("BGPPeers that are not rrpool's connect a node with itself or pods of its own, and are left alone: %s", plan.Few(pods))
+			also(by[linkLocal]...).do("give such a BGPPeer another address of its router: where BIRD refuses its configuration, no change of rrpool's arrives")
+	case len(by[toRouters]) > 0:
+		return fine("BGPPeers that are not rrpool's lead out of the cluster, and are left alone: %s", plan.Few(append(by[toRouters], by[toPods]...)))
+	case len(by[toPods]) > 0:
+		return fine("BGPPeers that are not rrpool's connect a node with itself or pods of its own, and are left alone: %s", plan.Few(by[toPods]))
 	}
 	return fine("no BGPPeers but rrpool's")
 }
 
-// peerings: what is wrong with ClusterPeerings, and what is left of those that are gone.
+// peerKind says what a BGPPeer connects.
+type peerKind int
+
+const (
+	ofRRPool peerKind = iota
+	toPods
+	betweenNodes
+	linkLocal
+	toRouters
+)
+
+func (f facts) kindOf(p plan.Peer) peerKind {
+	switch addr := simulate.PeerAddress(p.PeerIP); {
+	case p.Owned, p.Peering != "":
+		return ofRRPool
+	case p.Workloads, addr.IsLoopback():
+		return toPods
+	case rollout.Refused(p, f.snapshot.Cluster.Nodes, rollout.Starting(f.snapshot.Cluster)):
+		return betweenNodes
+	case addr.Is6() && addr.IsLinkLocalUnicast():
+		return linkLocal
+	}
+	return toRouters
+}
+
+// peerings checks the ClusterPeerings, and looks for BGPPeers of those that are gone.
 func peerings(f facts) *Result {
 	if f.peerings.hidden != "" {
 		return unseen("ClusterPeerings", f.peerings.hidden)
@@ -446,7 +503,7 @@ func peerings(f facts) *Result {
 	return nil
 }
 
-// strayPeers are BGPPeers of ClusterPeerings that have no reflector here, or no ClusterPeering.
+// strayPeers lists the BGPPeers of ClusterPeerings whose reflector or ClusterPeering is gone.
 func strayPeers(c plan.Cluster, known map[string]bool) (out []string) {
 	for _, p := range c.Peers {
 		reflects := func(n plan.Node) bool { return n.Name == p.Node && n.HasRoleLabel && n.ClusterID != "" }
@@ -461,38 +518,43 @@ func strayPeers(c plan.Cluster, known map[string]bool) (out []string) {
 	return out
 }
 
-// outside are the BGPPeers of others to routers, those of them that on the mesh no node has, those whose routers are clients of route
-// reflectors, and those by which these announce what they learn with themselves as the next hop.
-func outside(f facts) (all, only, members, shared []string) {
+// routerPeers are the names of the BGPPeers of others to routers. only select route reflectors and no other node, members make their
+// routers clients of route reflectors, and by shared the reflectors announce what they learn with themselves as the next hop.
+type routerPeers struct{ all, only, members, shared []string }
+
+func (f facts) routerPeers() (out routerPeers) {
 	c := f.snapshot.Cluster
 	reflectors, own := labelled(clients(f), true), c.BGP.ASN
-	if len(reflectors) > 0 { // all have the same
+	if len(reflectors) > 0 { // all have the same AS number
 		own = cmp.Or(reflectors[0].ASN, own)
 	}
 	ordinary := labelled(slices.DeleteFunc(clients(f), func(n plan.Node) bool { return n.Pooled && f.iks() }), false)
-	selects := func(p plan.Peer, nodes []plan.Node) bool {
-		return simulate.Selects(p, nodes, f.object.Spec.BGP.NodeLabel)
-	}
 	for _, p := range c.Peers {
 		if p.Owned || p.Peering != "" || p.Workloads || rollout.InCluster(p, c.Nodes) {
 			continue
 		}
-		all = append(all, p.Name)
-		switch reflects := selects(p, reflectors); {
-		case reflects && !selects(p, ordinary):
-			only = append(only, p.Name)
-		case reflects && p.ASN == cmp.Or(p.LocalASN, own):
-			if members = append(members, p.Name); p.SelfNextHop {
-				members[len(members)-1] += " (by its nextHopMode packets to all pods come through the route reflectors)"
-			}
-		case reflects && !p.KeepNextHop:
-			shared = append(shared, p.Name)
+		out.all = append(out.all, p.Name)
+		selects := func(nodes []plan.Node) bool { return simulate.Selects(p, nodes, f.object.Spec.BGP.NodeLabel) }
+		if !selects(reflectors) {
+			continue
+		}
+		name := p.Name
+		if p.SelfNextHop {
+			name += " (by its nextHopMode packets to all pods come through the route reflectors)"
+		}
+		switch {
+		case !selects(ordinary):
+			out.only = append(out.only, p.Name)
+		case p.ASN == cmp.Or(p.LocalASN, own):
+			out.members = append(out.members, name)
+		case !p.KeepNextHop:
+			out.shared = append(out.shared, p.Name)
 		}
 	}
-	return all, only, members, shared
+	return out
 }
 
-// labelled gives the nodes the role label, or none of them.
+// labelled gives all nodes the role label, or takes it from all.
 func labelled(nodes []plan.Node, role bool) []plan.Node {
 	for i := range nodes {
 		nodes[i].HasRoleLabel = role
@@ -500,9 +562,9 @@ func labelled(nodes []plan.Node, role bool) []plan.Node {
 	return nodes
 }
 
-// routers: what a router outside learns changes where its sessions are with route reflectors.
+// routers checks the BGPPeers to routers, which learn other routes where their sessions are with route reflectors.
 func routers(f facts) *Result {
-	all, only, members, shared := outside(f)
+	peers := f.routerPeers()
 	services, single := f.snapshot.Cluster.BGP.Services, []string{}
 	for _, r := range services {
 		if r.IsSingleIP() {
@@ -510,40 +572,32 @@ func routers(f facts) *Result {
 		}
 	}
 	switch {
-	case len(only) > 0:
-		return warn("BGPPeers select route reflectors only, so on the mesh their routers learn nothing: %s", plan.Few(only)).do("let them select other nodes as well")
-	case len(single) > 0 && len(shared) > 0:
+	case len(peers.only) > 0:
+		return warn("BGPPeers select route reflectors only, so on the mesh their routers learn nothing: %s", plan.Few(peers.only)).do("let them select other nodes as well")
+	case len(single) > 0 && len(peers.shared) > 0:
 		return warn("route reflectors pass on single addresses of serviceLoadBalancerIPs with themselves as the next hop: BGPPeers %s, addresses %s",
-			plan.Few(shared), plan.Few(single)).do("set keepOriginalNextHop: true in the BGPPeers, or the nodeSelector !has(%s)", f.object.Spec.BGP.NodeLabel)
-	case len(members) > 0:
+			plan.Few(peers.shared), plan.Few(single)).do("set keepOriginalNextHop: true in the BGPPeers, or the nodeSelector !has(%s)", f.object.Spec.BGP.NodeLabel)
+	case len(peers.members) > 0:
 		return warn("routers with the AS number of the nodes become clients of nodes that become route reflectors: that session restarts once, and they "+
-			"learn the routes to all pods by it: BGPPeers %s", plan.Few(members)).
+			"learn the routes to all pods by it: BGPPeers %s", plan.Few(peers.members)).
 			do("nothing, if they may learn these; else give the BGPPeers the nodeSelector !has(%s)", f.object.Spec.BGP.NodeLabel)
-	case len(all) > 0 && len(services) > 0:
-		return fine("routers outside learn services from the nodes that have them: %s", plan.Few(all))
+	case len(peers.all) > 0 && len(services) > 0:
+		return fine("routers outside learn services from the nodes that have them: %s", plan.Few(peers.all))
 	}
 	return nil
 }
 
-// routes: who writes the routes to pods into the kernel.
+// routes checks who programs the routes to pods into the kernel.
 func routes(f facts) *Result {
 	r := f.snapshot.Cluster.Routes
 	if r.Unknown != "" {
 		return unseen("who programs the routes to pods", r.Unknown).reason(reason.RoutesUnknown)
 	}
-	bird, felix, disputed, doubtful := programmed(r.Pools)
-	outside, marked := f.snapshot.Cluster.NotPassed()
-	refuses := warn
-	if rollout.Starting(f.snapshot.Cluster) {
-		refuses = fail
+	if blocks := blocksNotPassed(f); blocks != nil && !r.BGPUnused() {
+		return blocks
 	}
+	bird, felix, disputed, doubtful := programmed(r.Pools)
 	switch {
-	case len(marked) > 0 && !r.BGPUnused():
-		return refuses("route reflectors do not pass on %s of nodes with the community NO_ADVERTISE, or one that cannot be read", iostreams.Number(len(marked), "block")).
-			also(marked[:min(len(marked), 10)]...).see(reason.BlocksMarkedNoAdvertise)
-	case len(outside) > 0 && !r.BGPUnused():
-		return refuses("route reflectors do not pass on %s of nodes that are in no IPPool", iostreams.Number(len(outside), "block")).
-			also(outside[:min(len(outside), 10)]...).see(reason.BlocksOutsideIPPools)
 	case len(r.Pools) == 0:
 		return note("who programs the routes to pods cannot be seen: no IPPool is enabled for workloads")
 	case len(disputed) > 0 && r.BGPUnused() && !f.begun():
@@ -551,11 +605,8 @@ func routes(f facts) *Result {
 	case len(disputed) > 0:
 		return warn("both or neither of Felix and BIRD program the routes to the pods of %s", iostreams.Number(len(disputed), "IPPool")).also(disputed...).
 			do("let programClusterRoutes of FelixConfiguration default and of BGPConfiguration default complement each other")
-	case r.BGPUnused() && !f.begun():
-		return fail("%s: route reflectors would change nothing for them", r.BGPUnusedReason()).also(felix...).also(bird...).see(reason.NoRoutesOverBGP)
 	case r.BGPUnused():
-		return warn("%s: the route reflectors change nothing for them", r.BGPUnusedReason()).also(felix...).also(bird...).
-			do("go back to the mesh: rrpool has a use only where BGP carries routes to pods")
+		return bgpUnused(f).also(felix...).also(bird...)
 	case len(doubtful) > 0:
 		return unknown("who programs the routes to the pods of %s is not known", iostreams.Number(len(doubtful), "IPPool")).also(doubtful...).also(felix...).also(bird...).
 			do("nothing, if you know that BIRD does: only then route reflectors matter for these pods")
@@ -566,12 +617,40 @@ func routes(f facts) *Result {
 	return fine("BGP carries the routes to pods").also(bird...)
 }
 
-// begun: the cluster is on route reflectors of rrpool, or on the way.
+// bgpUnused is the result where BGP carries no routes to pods.
+func bgpUnused(f facts) *Result {
+	why := f.snapshot.Cluster.Routes.BGPUnusedReason()
+	if f.begun() {
+		return warn("%s: the route reflectors change nothing for them", why).do("go back to the mesh: rrpool has a use only where BGP carries routes to pods")
+	}
+	return fail("%s: route reflectors would change nothing for them", why).see(reason.NoRoutesOverBGP)
+}
+
+// blocksNotPassed is the result where route reflectors do not pass on the routes of some blocks, nil where they pass on all.
+func blocksNotPassed(f facts) *Result {
+	outside, marked := f.snapshot.Cluster.NotPassed()
+	refuses := warn
+	if rollout.Starting(f.snapshot.Cluster) {
+		refuses = fail
+	}
+	switch {
+	case len(marked) > 0:
+		return refuses("route reflectors do not pass on %s of nodes with the community NO_ADVERTISE, or one that cannot be read", iostreams.Number(len(marked), "block")).
+			also(marked[:min(len(marked), 10)]...).see(reason.BlocksMarkedNoAdvertise)
+	case len(outside) > 0:
+		return refuses("route reflectors do not pass on %s of nodes that are in no IPPool", iostreams.Number(len(outside), "block")).
+			also(outside[:min(len(outside), 10)]...).see(reason.BlocksOutsideIPPools)
+	}
+	return nil
+}
+
+// begun reports whether the cluster is on route reflectors of rrpool, or on its way to them.
 func (f facts) begun() bool {
 	return f.snapshot.Cluster.BGP.Saved != nil || len(f.nodes(plan.Node.IsOurs)) > 0
 }
 
-// programmed are the pools whose routes BIRD alone programs, or that BGP does not export, which changes nothing, Felix alone, both or neither, and those of which it is not known.
+// programmed sorts the IPPools by who programs their routes: BIRD alone (or Felix not, and BGP does not export them), Felix alone, both or
+// neither, or not known.
 func programmed(pools []plan.PoolRoutes) (bird, felix, disputed, doubtful []string) {
 	for _, p := range pools {
 		switch text := p.String(); {

@@ -1,4 +1,4 @@
-// Package check is the command that says whether a cluster is fit for rrpool, and what to do where it is not.
+// Package check is the command `rrpool check`: whether a cluster is fit for rrpool, and what to do where it is not.
 package check
 
 import (
@@ -70,13 +70,13 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return nil
 }
 
-// marks and their colours.
+// marks are the signs of the statuses, and colours their colours.
 var (
 	marks   = map[Status]string{OK: "√", Note: "·", Warning: "‼", Error: "×"}
 	colours = map[Status]string{OK: iostreams.Green, Note: iostreams.Dim, Warning: iostreams.Yellow, Error: iostreams.Red}
 )
 
-// print renders for people, group by group.
+// print renders the answer as text.
 func (v view) print(s iostreams.Streams) {
 	title, next := "Is this cluster fit for rrpool?", "Next: "
 	if v.Pre {
@@ -113,7 +113,7 @@ func (r Result) table(s iostreams.Streams) {
 	}
 }
 
-// summary is the sum of it in one line.
+// summary returns the last line: the verdict and the counts.
 func summary(v view) string {
 	n, verdict := v.Counts, "Fit"
 	switch {

@@ -26,7 +26,7 @@ import (
 // answerTo gives the answer to one question.
 func answerTo(t *testing.T, f facts, id string) *Result {
 	t.Helper()
-	require.True(t, slices.ContainsFunc(groups(), func(g part) bool { return slices.ContainsFunc(g.checks, func(c check) bool { return c.id == id }) }), id)
+	require.True(t, slices.ContainsFunc(groups(), func(g group) bool { return slices.ContainsFunc(g.checks, func(c check) bool { return c.id == id }) }), id)
 	for _, g := range judge(f, "rrpool").Groups {
 		for _, r := range g.Checks {
 			if r.ID == id {

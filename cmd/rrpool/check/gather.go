@@ -29,19 +29,19 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// facts are all that is known about a cluster. Checks use nothing else.
+// facts are what is known about a cluster. Checks use nothing else.
 type facts struct {
 	now time.Time
-	// pre: rrpool is about to be installed.
+	// pre is set before rrpool is installed.
 	pre bool
-	// context and server name the cluster, namespace is the manager's, file that of --filename.
+	// context and server name the cluster, namespace is the manager's, file is the value of --filename.
 	context, server, namespace, file string
 	// version is the apiserver's.
 	version string
-	// snapshot is what the manager would see and do; where it is nil, blind says why.
+	// snapshot is what the manager would observe and do; where it is nil, blind says why.
 	snapshot *snapshot.Snapshot
 	blind    string
-	// object is what is checked for: that of the file, of the cluster (stored), or the defaults.
+	// object is the RouteReflectorPool of the file, else of the cluster (stored), else one with all defaults.
 	object *v1alpha1.RouteReflectorPool
 
 	stored     seen[*v1alpha1.RouteReflectorPool]
@@ -49,38 +49,37 @@ type facts struct {
 	definition seen[*apiextensionsv1.CustomResourceDefinition]
 	deployment seen[*appsv1.Deployment]
 	manager    status.Manager
-	// managerRights are what the manager lacks of the rights that it needs.
+	// managerRights are the rights that the manager needs and lacks.
 	managerRights answer
 
 	information seen[*apiv3.ClusterInformation]
-	// calicoNode is the DaemonSet for the most nodes, calicoNodes are the names of all that say they are calico-node.
+	// calicoNode is the likeliest DaemonSet of calico-node, calicoNodes are the names of all with its label.
 	calicoNode  seen[*appsv1.DaemonSet]
 	calicoNodes []string
 	backend     seen[string]
 	passwords   []password
 
-	// reporter is what calico-node lacks of the rights to report its sessions.
+	// reporter is the rights that calico-node needs to report its sessions and lacks.
 	reporter answer
-	// updates, on IBM's classic infrastructure, limits how many workers are updated at once.
+	// updates is IBM's ConfigMap that limits how many classic workers are updated at once.
 	updates seen[*corev1.ConfigMap]
 }
 
-// seen is one thing that was looked for: found where it is there. Where hidden says why it
-// could not be read, it is not known.
+// seen is an object that was read. hidden says why it could not be: then it is not known whether there is one.
 type seen[T any] struct {
 	value  T
 	found  bool
 	hidden string
 }
 
-// answer is what a user lacks of the rights that were asked for.
+// answer is which of the asked rights a user lacks. hidden says why that is not known.
 type answer struct {
 	asked   int
 	lacking []rbac.Right
 	hidden  string
 }
 
-// password is a Secret that a field names for sessions, and what calico-node lacks of the rights to read it.
+// password is the Secret with the password of sessions that a field names, and what calico-node lacks of the rights to read it.
 type password struct {
 	plan.SecretRef
 	field  string
@@ -88,10 +87,10 @@ type password struct {
 	reader answer
 }
 
-// iks: reflectors are workers of a pool at IBM Cloud.
+// iks reports whether route reflectors are workers of a pool in IBM Cloud.
 func (f facts) iks() bool { return f.snapshot != nil && f.snapshot.Provider == v1alpha1.ProviderIKS }
 
-// nodes are the names of some nodes.
+// nodes returns the names of the nodes for which the function is true.
 func (f facts) nodes(which func(plan.Node) bool) (out []string) {
 	for _, n := range f.snapshot.Cluster.Nodes {
 		if which(n) {
@@ -101,7 +100,7 @@ func (f facts) nodes(which func(plan.Node) bool) (out []string) {
 	return out
 }
 
-// problem is what the datastore reports for a reason, nil for nothing.
+// problem returns the datastore's problem of that reason, nil for none.
 func (f facts) problem(reason string) *plan.Problem {
 	for _, p := range f.snapshot.Cluster.Problems {
 		if p.Reason == reason {
@@ -111,16 +110,16 @@ func (f facts) problem(reason string) *plan.Problem {
 	return nil
 }
 
-// gatherer fills in the facts and writes nothing.
+// gatherer reads the facts.
 type gatherer struct {
 	*cluster.Connection
 	facts
-	// lose ends all further requests, with the reason.
+	// lose cancels all further requests, with the reason.
 	lose context.CancelCauseFunc
 }
 
-// gather reads the cluster for an object, nil for the cluster's own or the defaults. It fails
-// only where the cluster does not answer at all, or does not know the user.
+// gather reads the facts about a cluster for an object, nil for the cluster's own or the defaults. It fails only where the cluster does
+// not answer at all, or does not know the user.
 func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (facts, error) {
 	version, err := c.Version(ctx)
 	if err != nil {
@@ -146,7 +145,7 @@ func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alp
 		g.snapshot, g.blind = nil, err.Error()
 	}
 	if !g.pre {
-		g.managerRights = g.lacks(asking, rbac.Rights(f.Namespace), serviceAccount(g.namespace, rbac.ServiceAccount))
+		g.managerRights = g.missing(asking, rbac.Rights(f.Namespace), serviceAccount(g.namespace, rbac.ServiceAccount))
 	}
 	g.gatherCalico(asking)
 	if g.classic() {
@@ -161,8 +160,7 @@ func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alp
 	return g.facts, nil
 }
 
-// hide says why something could not be read. Further requests are of no use where there is
-// no answer, or where the user is not known.
+// hide says why an object could not be read. It cancels further requests where the server does not answer, or does not know the user.
 func (g *gatherer) hide(err error, verb string, object runtime.Object) string {
 	kind, _ := g.GroupVersionKindFor(object)
 	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
@@ -174,7 +172,7 @@ func (g *gatherer) hide(err error, verb string, object runtime.Object) string {
 	return explained.Error()
 }
 
-// get reads one object. The kind itself may be missing as well.
+// get reads an object. An unknown kind counts as an object that is not there.
 func get[T client.Object](ctx context.Context, g *gatherer, object T, namespace, name string) seen[T] {
 	err := g.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 	return found(g, object, err, "get")
@@ -188,9 +186,9 @@ func found[T runtime.Object](g *gatherer, object T, err error, verb string) seen
 	return out
 }
 
-// gatherCalico reads what the manager does not read of Calico.
+// gatherCalico reads of Calico what the manager does not.
 func (g *gatherer) gatherCalico(ctx context.Context) {
-	_ = g.FindCalico(ctx) // sight has the error
+	_ = g.FindCalico(ctx) // the check of id sight reports the error
 	g.information = get(ctx, g, &apiv3.ClusterInformation{}, "", "default")
 	g.calicoNodes, g.calicoNode = g.daemonSets(ctx)
 	if g.calicoNode.found {
@@ -206,8 +204,8 @@ func (g *gatherer) gatherCalico(ctx context.Context) {
 	}
 }
 
-// likelier puts the DaemonSet first that is calico-node by more than its label, which any tenant's may have: it is in the host's
-// network, runs somewhere, is in a namespace of Calico's, and is for the most nodes.
+// likelier compares by how likely a DaemonSet is calico-node, whose label any tenant may use: one in the host's network comes first, then
+// one that runs, one in Calico's namespaces, and one for more nodes.
 func likelier(a, b *appsv1.DaemonSet) int {
 	is := func(what func(*appsv1.DaemonSet) bool) int { return plan.TrueFirst(what(a), what(b)) }
 	return cmp.Or(
@@ -218,7 +216,8 @@ func likelier(a, b *appsv1.DaemonSet) int {
 	)
 }
 
-// daemonSets are those of calico-node: the likeliest one, and all. Where not all namespaces may be looked at, those are where it mostly is.
+// daemonSets returns the names of all DaemonSets with calico-node's label, and the likeliest one. A user who may not list those of all
+// namespaces sees those of Calico's.
 func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*appsv1.DaemonSet]) {
 	all := &appsv1.DaemonSetList{}
 	answer := found(g, all, g.List(ctx, all), "list")
@@ -247,7 +246,7 @@ func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*a
 	return names, main
 }
 
-// backendOf is who makes routes by what calico-node's DaemonSet says, "" by default.
+// backendOf reads the networking backend that calico-node's DaemonSet sets, empty for the default.
 func (g *gatherer) backendOf(ctx context.Context, d *appsv1.DaemonSet) seen[string] {
 	variable := calico.Backend(d.Spec.Template.Spec.Containers)
 	switch from := variable.ValueFrom; {
@@ -260,7 +259,7 @@ func (g *gatherer) backendOf(ctx context.Context, d *appsv1.DaemonSet) seen[stri
 	return seen[string]{hidden: variable.Name + " is in something that is not read"}
 }
 
-// mayReport asks whether calico-node may read what is asked of it, and write the answer. In an etcd it needs no rights.
+// mayReport asks whether calico-node may read and update CalicoNodeStatuses. In an etcd it needs no rights.
 func (g *gatherer) mayReport(ctx context.Context) answer {
 	d := g.calicoNode.value
 	switch {
@@ -273,10 +272,10 @@ func (g *gatherer) mayReport(ctx context.Context) answer {
 	for _, verb := range []string{"get", "list", "watch", "update"} {
 		rights = append(rights, rbac.Right{Verb: verb, Group: strings.Split(g.snapshot.Cluster.CalicoAPI, "/")[0], Resource: "caliconodestatuses"})
 	}
-	return g.lacks(ctx, rights, serviceAccount(d.Namespace, cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")))
+	return g.missing(ctx, rights, serviceAccount(d.Namespace, cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")))
 }
 
-// gatherPassword reads whether a Secret has the password, and asks whether calico-node may read it.
+// gatherPassword reads the Secret with a password, and asks whether calico-node may read it.
 func (g *gatherer) gatherPassword(ctx context.Context, ref *plan.SecretRef, field string) {
 	if ref == nil {
 		return
@@ -288,7 +287,7 @@ func (g *gatherer) gatherPassword(ctx context.Context, ref *plan.SecretRef, fiel
 		for _, verb := range []string{"get", "list", "watch"} {
 			rights = append(rights, rbac.Right{Verb: verb, Resource: "secrets", Namespace: d.Namespace, Name: ref.Name})
 		}
-		out.reader = g.lacks(ctx, rights, serviceAccount(d.Namespace, cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")))
+		out.reader = g.missing(ctx, rights, serviceAccount(d.Namespace, cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")))
 	}
 	g.passwords = append(g.passwords, out)
 }

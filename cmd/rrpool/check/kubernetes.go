@@ -21,8 +21,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// oldest is the first Kubernetes whose apiserver knows every field of our CRD:
-// validation rules have a fieldPath since then.
+// oldest is the first Kubernetes whose apiserver knows every field of our CRD: validation rules have had a fieldPath since.
 var oldest = version.MustParseGeneric("1.28")
 
 func kubernetesVersion(f facts) *Result {
@@ -58,7 +57,7 @@ func managerRights(f facts) *Result {
 	return fine("the manager may do all %d things that it needs", a.asked)
 }
 
-// named are the rights as they are shown: all verbs for one thing together.
+// named renders rights, with all verbs for one resource together.
 func named(rights []rbac.Right) []string {
 	var things []string
 	verbs := map[string][]string{}
@@ -78,7 +77,7 @@ func named(rights []rbac.Right) []string {
 	return things
 }
 
-// serviceAccount is who an apiserver takes a service account for.
+// serviceAccount returns the user and groups that an apiserver gives a service account.
 func serviceAccount(namespace, name string) authorizationv1.SubjectAccessReviewSpec {
 	return authorizationv1.SubjectAccessReviewSpec{
 		User:   "system:serviceaccount:" + namespace + ":" + name,
@@ -86,11 +85,11 @@ func serviceAccount(namespace, name string) authorizationv1.SubjectAccessReviewS
 	}
 }
 
-// lacks asks which of the rights who does not have, eight at a time.
-func (g *gatherer) lacks(ctx context.Context, rights []rbac.Right, who authorizationv1.SubjectAccessReviewSpec) answer {
+// missing asks which of the rights the user lacks, eight at a time.
+func (g *gatherer) missing(ctx context.Context, rights []rbac.Right, who authorizationv1.SubjectAccessReviewSpec) answer {
 	out := answer{asked: len(rights)}
 	may, hidden := make([]bool, len(rights)), make([]string, len(rights))
-	// A user who may not ask the first question may not ask any.
+	// Who may not create the first review may not create any.
 	if may[0], hidden[0] = g.may(ctx, rights[0], who); hidden[0] != "" {
 		return answer{asked: len(rights), hidden: hidden[0]}
 	}
@@ -104,7 +103,7 @@ func (g *gatherer) lacks(ctx context.Context, rights []rbac.Right, who authoriza
 	return out
 }
 
-// may asks for one right.
+// may asks whether the user has a right. hidden says why that is not known.
 func (g *gatherer) may(ctx context.Context, r rbac.Right, who authorizationv1.SubjectAccessReviewSpec) (allowed bool, hidden string) {
 	resource, subresource, _ := strings.Cut(r.Resource, "/")
 	review := &authorizationv1.SubjectAccessReview{Spec: who}
@@ -117,13 +116,13 @@ func (g *gatherer) may(ctx context.Context, r rbac.Right, who authorizationv1.Su
 	return review.Status.Allowed, ""
 }
 
-// Remedies of more than one check.
+// Commands that are the remedy of several results.
 const (
 	applyDefinition = "kubectl apply --server-side -k config/crd"
 	describeManager = "kubectl --namespace %s describe pods --selector app.kubernetes.io/name=rrpool"
 )
 
-// definitionName is the CRD's.
+// definitionName is the name of our CRD.
 const definitionName = "routereflectorpools.rrpool.io"
 
 func object(f facts) *Result {
@@ -138,7 +137,7 @@ func object(f facts) *Result {
 	return fine("there is a RouteReflectorPool, with mode %s", f.object.Spec.Mode)
 }
 
-// decision is what the manager would do next, or why it would not. judge drops a refusal that another check explains.
+// decision says what the manager would do next, or why nothing.
 func decision(f facts) *Result {
 	step := f.snapshot.Step
 	switch {
@@ -152,7 +151,7 @@ func decision(f facts) *Result {
 	return refusal(*step.Problem)
 }
 
-// definition: the kind exists, in the version that this program uses.
+// definition checks that the CRD is installed, with all fields that this program knows.
 func definition(f facts) *Result {
 	d := f.definition
 	switch {
@@ -175,7 +174,7 @@ func definition(f facts) *Result {
 	return fail("rrpool's CRD does not serve version %s", v1alpha1.GroupVersion.Version).do("install that of this version: %s", applyDefinition)
 }
 
-// manager: one without a Deployment may run under another name or outside of the cluster. Then it holds the lease.
+// manager checks that the manager runs. Under another name, or outside of the cluster, it has no Deployment here and holds the lease.
 func manager(f facts) *Result {
 	d := f.deployment
 	switch {

@@ -14,10 +14,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
 
-// meshIsFine is the number of nodes up to which the mesh does well.
+// meshIsFine is the number of nodes below which the mesh is no problem.
 const meshIsFine = 100
 
-// clients are the nodes that route reflectors would serve.
+// clients returns the nodes that speak BGP, which route reflectors would serve.
 func clients(f facts) []plan.Node {
 	return slices.DeleteFunc(slices.Clone(f.snapshot.Cluster.Nodes), func(n plan.Node) bool { return !n.SpeaksBGP() })
 }
@@ -25,7 +25,7 @@ func clients(f facts) []plan.Node {
 func size(f facts) *Result {
 	switch n := len(clients(f)); {
 	case n == 0:
-		return nil // which check bgp says
+		return nil // the check of id bgp says it
 	case n < meshIsFine:
 		return note("nodes that speak BGP: %d; up to about %d the mesh is fine as well", n, meshIsFine)
 	default:
@@ -56,7 +56,7 @@ func zones(f facts) *Result {
 	return fine("%d zones: %s", len(parts), plan.Few(parts))
 }
 
-// eligible: on existing nodes there have to be enough that can reflect, and one more.
+// eligible checks that enough existing nodes can be route reflectors, and one more.
 func eligible(f facts) *Result {
 	nodes, d, speaking := f.snapshot.Cluster.Nodes, f.snapshot.Desired, len(clients(f))
 	if speaking == 0 {
@@ -91,7 +91,7 @@ func eligible(f facts) *Result {
 	return fine("%d nodes can be route reflectors, and %d are wanted", able, want)
 }
 
-// provider is where route reflectors come from, and whether that answers.
+// provider checks where route reflectors come from, and whether IBM Cloud answers.
 func provider(f facts) *Result {
 	spec, p := f.object.Spec, f.snapshot.Pool
 	switch problem := f.snapshot.ProviderProblem; {
@@ -111,7 +111,7 @@ func provider(f facts) *Result {
 	return fine("route reflectors are workers of IBM Cloud Kubernetes Service, which answers: worker pool %s is rrpool's, with %s", p.Name, iostreams.Number(len(p.Workers), "worker"))
 }
 
-// unavailable is a problem of the provider. Some are the user's or of the moment, and not the manager's.
+// unavailable makes the result for a problem of the provider. Some problems are of this user or of the moment, and not the manager's.
 func (f facts) unavailable(p plan.Problem) *Result {
 	switch {
 	case p.Reason == reason.CredentialsMissing && f.pre:
@@ -127,15 +127,15 @@ func (f facts) unavailable(p plan.Problem) *Result {
 	return refusal(p)
 }
 
-// updatesConfig limits how many workers of a classic cluster IBM updates at once, by label.
+// updatesConfig is the ConfigMap that limits how many workers of a classic cluster IBM updates at once, by label.
 const updatesConfig = "ibm-cluster-update-configuration"
 
-// classic: the nodes are on IBM's classic infrastructure, as their label says.
+// classic reports whether the nodes are on IBM's classic infrastructure, by their label.
 func (f facts) classic() bool {
 	return f.iks() && slices.ContainsFunc(f.snapshot.Cluster.Nodes, func(n plan.Node) bool { return n.Labels["ibm-cloud.kubernetes.io/iaas-provider"] == "softlayer" })
 }
 
-// updates: an update of all workers must not take two reflectors at once. IBM's percentage may be rounded up.
+// updates checks that an update of all workers takes one reflector at a time. IBM may round its percentage up.
 func updates(f facts) *Result {
 	type rule struct {
 		MaxUnavailablePercentage           int

@@ -8,11 +8,11 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// Status says how serious a result is.
+// Status is how serious a result is.
 type Status string
 
-// The statuses, worst last. A Note is nothing wrong; with a Warning rrpool works, or something
-// could not be checked; with an Error rrpool does not work, or refuses to.
+// The statuses, worst last. A Note is no problem; with a Warning rrpool works, or something could not be checked; with an Error rrpool
+// does not work, or refuses to.
 const (
 	OK      Status = "ok"
 	Note    Status = "note"
@@ -24,12 +24,12 @@ const (
 type Result struct {
 	ID     string `json:"id"`
 	Status Status `json:"status"`
-	// Unchecked: it could not be looked at, so nothing is known to be right.
+	// Unchecked is set where the user cannot see what the check looks at.
 	Unchecked bool `json:"unchecked,omitempty"`
-	// Message is what was found, with its values; no full stop. Details are more of it.
+	// Message is what was found, with its values and without a full stop. Details are further lines.
 	Message string   `json:"message"`
 	Details []string `json:"details,omitempty"`
-	// Remedy is what to do about it, and Link leads to what explains a warning or an error.
+	// Remedy is what to do about it, and Link the page that explains a warning or an error.
 	Remedy string `json:"remedy,omitempty"`
 	Link   string `json:"link,omitempty"`
 }
@@ -43,17 +43,17 @@ func note(format string, args ...any) *Result { return result(Note, format, args
 func warn(format string, args ...any) *Result { return result(Warning, format, args) }
 func fail(format string, args ...any) *Result { return result(Error, format, args) }
 
-// unseen is what could not be looked at. why is a sentence with its remedy, as cluster.Explain gives it.
+// unseen makes the result for what the user cannot see. why is a sentence with its remedy, as cluster.Explain returns it.
 func unseen(what, why string) *Result { return unknown("%s could not be checked: %s", what, why) }
 
-// unknown is what was looked at and does not say what is asked.
+// unknown makes the result for a question that what was found does not answer.
 func unknown(format string, args ...any) *Result {
 	r := warn(format, args...)
 	r.Unchecked = true
 	return r
 }
 
-// do adds what to do about it.
+// do sets the remedy.
 func (r *Result) do(format string, args ...any) *Result {
 	r.Remedy = fmt.Sprintf(format, args...)
 	return r
@@ -65,7 +65,7 @@ func (r *Result) also(details ...string) *Result {
 	return r
 }
 
-// reason links to the section of a condition; without it the link leads to the check's own.
+// reason links to the section of a reason. Without it the link leads to the section of the check.
 func (r *Result) reason(name string) *Result {
 	r.Link = plan.Docs + plan.Page(name)
 	return r
@@ -74,10 +74,10 @@ func (r *Result) reason(name string) *Result {
 // see adds the remedy of a reason, and links to its section.
 func (r *Result) see(name string) *Result { return r.reason(name).do("%s", reason.Of(name).Remedy) }
 
-// refusal is what keeps the manager from acting, in its own words.
+// refusal makes the result for a problem for which the manager changes nothing.
 func refusal(p plan.Problem) *Result { return fail("%s: %s", p.Reason, p.Message).see(p.Reason) }
 
-// unless is a check for a problem that the datastore may report.
+// unless makes a check for a problem that the datastore may report. otherwise is the message where it does not.
 func unless(name, otherwise string) func(facts) *Result {
 	return func(f facts) *Result {
 		if p := f.problem(name); p != nil {
@@ -87,15 +87,15 @@ func unless(name, otherwise string) func(facts) *Result {
 	}
 }
 
-// check is one question about a cluster. Its answer is nil where it makes no sense.
+// check is one question about a cluster. look returns nil where the question makes no sense.
 type check struct {
-	// id names it for programs, and in docs/check.md.
+	// id names the check in -o json and in docs/check.md.
 	id   string
 	look func(facts) *Result
 }
 
-// part is checks that belong together.
-type part struct {
+// group is checks under one heading.
+type group struct {
 	name   string
 	checks []check
 }
@@ -103,8 +103,8 @@ type part struct {
 const decisionID = "decision"
 
 // groups returns the checks in the order in which they are shown.
-func groups() []part {
-	return []part{
+func groups() []group {
+	return []group{
 		{"Kubernetes", []check{{"kubernetes-version", kubernetesVersion}, {"sight", visible}, {"manager-rights", only(after, managerRights)}}},
 		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {decisionID, only(visibly, decision)}}},
 		{"Calico", []check{
@@ -135,7 +135,7 @@ func groups() []part {
 	}
 }
 
-// only makes a check that is for some clusters.
+// only makes a check that applies to some clusters.
 func only(where func(facts) bool, look func(facts) *Result) func(facts) *Result {
 	return func(f facts) *Result {
 		if !where(f) {
@@ -150,10 +150,10 @@ func visibly(f facts) bool    { return f.snapshot != nil }
 func withCalico(f facts) bool { return visibly(f) && f.problem(reason.CalicoNotInstalled) == nil }
 func onNodes(f facts) bool    { return visibly(f) && !f.iks() }
 
-// schemaVersion names the form of `check -o json`. It changes when a field changes its meaning or goes away.
+// schemaVersion is that of `check -o json`. It changes when a field changes its meaning or is removed.
 const schemaVersion = "rrpool.io/check/v1"
 
-// view is the answer as it is shown.
+// view is the answer of the command.
 type view struct {
 	SchemaVersion string `json:"schemaVersion"`
 	GeneratedAt   string `json:"generatedAt"`
@@ -161,16 +161,16 @@ type view struct {
 	Cluster   string `json:"cluster"`
 	Server    string `json:"server"`
 	Namespace string `json:"namespace"`
-	// Pre: the question is whether rrpool can be installed. Fit: there is no error.
+	// Pre is set where the question is whether rrpool can be installed, and Fit where there is no error.
 	Pre    bool        `json:"pre"`
 	Fit    bool        `json:"fit"`
 	Counts counts      `json:"counts"`
 	Groups []groupView `json:"groups"`
-	// Next is what to do now.
+	// Next is the command to type next.
 	Next string `json:"next"`
 }
 
-// counts of results. Unchecked are those warnings that could not be looked at.
+// counts are the numbers of results. Unchecked counts the warnings whose Unchecked is set.
 type counts struct {
 	OK        int `json:"ok"`
 	Notes     int `json:"notes"`
@@ -191,29 +191,13 @@ type groupView struct {
 	Checks []Result `json:"checks"`
 }
 
-// judge answers every question that makes sense. called is how the user calls the program.
+// judge runs the checks. called is how the user calls the program.
 func judge(f facts, called string) view {
 	v := view{
 		SchemaVersion: schemaVersion, GeneratedAt: f.now.UTC().Format(time.RFC3339),
 		Cluster: f.context, Server: f.server, Namespace: f.namespace, Pre: f.pre,
 	}
-	results, explained := map[string]*Result{}, map[string]bool{}
-	for _, g := range groups() {
-		for _, c := range g.checks {
-			r := c.look(f)
-			if r == nil {
-				continue
-			}
-			if r.ID = c.id; r.Link == "" && (r.Status == Warning || r.Status == Error) {
-				r.Link = plan.Docs + "check.md#" + c.id
-			}
-			results[c.id] = r
-			explained[r.Link] = explained[r.Link] || c.id != decisionID
-		}
-	}
-	if r := results[decisionID]; r != nil && r.Link != "" && explained[r.Link] {
-		delete(results, decisionID)
-	}
+	results := resultsOf(f)
 	for _, g := range groups() {
 		shown := groupView{Name: g.name}
 		for _, c := range g.checks {
@@ -231,7 +215,29 @@ func judge(f facts, called string) view {
 	return v
 }
 
-// next is the command that follows.
+// resultsOf returns the results by the ID of their check. That of the manager's decision is left out where another check explains it.
+func resultsOf(f facts) map[string]*Result {
+	out, explained := map[string]*Result{}, map[string]bool{}
+	for _, g := range groups() {
+		for _, c := range g.checks {
+			r := c.look(f)
+			if r == nil {
+				continue
+			}
+			if r.ID = c.id; r.Link == "" && (r.Status == Warning || r.Status == Error) {
+				r.Link = plan.Docs + "check.md#" + c.id
+			}
+			out[c.id] = r
+			explained[r.Link] = explained[r.Link] || c.id != decisionID
+		}
+	}
+	if r := out[decisionID]; r != nil && r.Link != "" && explained[r.Link] {
+		delete(out, decisionID)
+	}
+	return out
+}
+
+// next returns the command to type next.
 func next(f facts, fit bool, called string) string {
 	filename := ""
 	if f.file != "" {
