@@ -28,37 +28,38 @@ import (
 	"github.com/rrpool/rrpool/controllers/workload"
 )
 
-// What machines take in the model: 20 minutes are usual in IBM Cloud.
+// How long a worker takes in the model to become a node, and to go. In IBM Cloud 20 minutes are usual.
 const (
+	// DeployTime is the time from the order to the node.
 	DeployTime = 20 * time.Minute
 	deleteTime = 3 * time.Minute
 )
 
-// environment is a plan in the making, and everything around the manager, made of models: the
-// Datastore, existing nodes, pods, of which all that may go do so at once, and recorder of events.
+// environment is everything around the manager, made of models, and the plan that comes of it. It is the Datastore, the existing nodes,
+// the pods (which are evicted at once) and the recorder of events.
 type environment struct {
 	model   *simulate.Model
 	cloud   *fake.Cloud
 	manager *pool.Reconciler
 	object  *v1alpha1.RouteReflectorPool
-	// poolName is that of the nodes of the pool. inPlace: they are existing nodes.
+	// poolName is the pool label's value. inPlace is set where the pool is of existing nodes.
 	poolName string
 	inPlace  bool
-	// pods by node, nil when unknown.
+	// pods has the number of pods by node, nil when unknown.
 	pods map[string]int
 
-	// writes are those of the present reconcile, asked the nodes that were asked for a report.
+	// writes are those of this reconciliation, and asked counts the nodes that it asked for a report.
 	writes []string
 	asked  int
 
-	// plan is what comes of it, cut the nodes that could not be reached at some moment.
+	// cut are the nodes that could not be reached at some moment.
 	plan *Plan
 	cut  sets.Set[string]
-	// ordered counts machines by zone, joined those that became nodes.
+	// ordered counts the workers by zone, joined those that became nodes.
 	ordered map[string]int
 	joined  int
 
-	// waits is the step and what it waits for, since when that changed last.
+	// waits is the step with what it waits for, and since is when that changed last.
 	waits      string
 	since      time.Time
 	stepName   string
@@ -72,13 +73,13 @@ func newEnvironment(in Input) *environment {
 	}
 	object.Spec.Provider.Type, object.Spec.Provider.IKS.ClusterID = in.Provider, cmp.Or(id, "model")
 	scope := plan.DatastoreOptions{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
-	cluster := in.Cluster // all of it but for what compare says instead, and the BGPPeers of ClusterPeerings: another controller moves those
+	cluster := in.Cluster // without what Plan.Assumes says, and without BGPPeers of ClusterPeerings, which another controller writes
 	cluster.Routes.Unknown = ""
 	cluster.Peers = slices.DeleteFunc(slices.Clone(cluster.Peers), func(p plan.Peer) bool { return p.Peering != "" })
 	e := &environment{
 		model: simulate.New(cluster, scope, in.Now), since: in.Now, object: object, poolName: object.Spec.Provider.IKS.PoolName,
 		pods: maps.Clone(in.Pods), cut: sets.New[string](), ordered: map[string]int{},
-		plan: &Plan{in: in, Steps: []Step{}, Loss: []Loss{}, Problem: strayZones(in)},
+		plan: &Plan{in: in, Steps: []PlannedStep{}, Loss: []Loss{}, Problem: strayZones(in)},
 	}
 	if e.inPlace = in.Provider == v1alpha1.ProviderExistingNodes; e.inPlace {
 		e.poolName = pool.ExistingPool
@@ -93,7 +94,7 @@ func newEnvironment(in Input) *environment {
 	return e
 }
 
-// newCloud is a cloud with the pool as it was reported, or as its nodes look.
+// newCloud makes a cloud with the pool as it was observed, or as its nodes show.
 func newCloud(in Input, nodeName func(zone, id string) string, now func() time.Time) *fake.Cloud {
 	spec, known := in.Object.Spec.Provider.IKS, in.Pool
 	if known == nil {
@@ -109,7 +110,7 @@ func newCloud(in Input, nodeName func(zone, id string) string, now func() time.T
 	})
 }
 
-// poolOf is the pool as the nodes look that are in it, when the cloud was not asked.
+// poolOf makes the pool that the nodes show, where the cloud was not asked.
 func poolOf(in Input) *cloud.Pool {
 	spec := in.Object.Spec.Provider.IKS
 	out := &cloud.Pool{Owned: true, ID: spec.PoolName, Name: spec.PoolName}
@@ -127,7 +128,7 @@ func poolOf(in Input) *cloud.Pool {
 	return out
 }
 
-// nodeName names the node of a machine that does not exist yet.
+// nodeName returns a name for the node of a new worker.
 func (e *environment) nodeName(zone, _ string) string {
 	for {
 		e.ordered[zone]++
@@ -138,7 +139,7 @@ func (e *environment) nodeName(zone, _ string) string {
 	}
 }
 
-// next is rollout.Next. What is written now is written because of its step.
+// next calls rollout.Next, and tells the model which step causes what is written now.
 func (e *environment) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
 	step := rollout.Next(o, d, now)
 	e.model.SetCause(step.Name)
@@ -156,7 +157,7 @@ func (e *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	return wiring.ExistingNodes(cfg, e, count, e.model.Now), nil
 }
 
-// pass lets time go by, and looks at each moment at which something changes whether all pods can reach each other.
+// pass advances the clock, and records at each moment of change which nodes cannot be reached.
 func (e *environment) pass(d time.Duration) {
 	for _, at := range append(e.model.ChangeTimes(d), e.model.Now().Add(d)) {
 		if passed := at.Sub(e.model.Now()); passed > 0 {
@@ -169,7 +170,7 @@ func (e *environment) pass(d time.Duration) {
 	}
 }
 
-// lose notes the nodes whose pods cannot be reached, each once.
+// lose records the nodes whose pods cannot be reached, each once.
 func (e *environment) lose() {
 	for _, node := range e.unreached() {
 		if e.cut.Has(node) {
@@ -184,8 +185,7 @@ func (e *environment) lose() {
 	}
 }
 
-// unreached are the nodes that others cannot reach at this moment, sorted: of each pair
-// the one that has more such pairs, both where these are equal.
+// unreached returns the nodes that others cannot reach now, sorted: of each pair without a route the node with more such pairs, or both.
 func (e *environment) unreached() []string {
 	pairs, count, out := e.model.Unreached(e.runsPods), map[string]int{}, sets.New[string]()
 	for _, p := range pairs {
@@ -206,16 +206,16 @@ func (e *environment) unreached() []string {
 	return sets.List(out)
 }
 
-// runsPods: dedicated nodes do not, and others may where nothing is known of them.
+// runsPods reports whether pods run on the node, or may where they were not counted. On dedicated nodes none do.
 func (e *environment) runsPods(n plan.Node) bool {
 	count, known := e.pods[n.Name]
 	return (e.inPlace || !e.owns(n)) && (!known || count > 0)
 }
 
-// owns: the node is in the pool.
+// owns reports whether the node is in the pool.
 func (e *environment) owns(n plan.Node) bool { return n.Labels[v1alpha1.PoolLabel] == e.poolName }
 
-// deploy lets machines become nodes, and nodes go with their machines.
+// deploy makes nodes of deployed workers, and removes the nodes of workers that are gone.
 func (e *environment) deploy() {
 	missing := map[string]cloud.Worker{}
 	for _, w := range e.cloud.Workers() {
@@ -235,8 +235,7 @@ func (e *environment) deploy() {
 	}
 }
 
-// newNode is the node of a machine. It has addresses for benchmarks (RFC 2544 and 5180), in
-// the families that other nodes have.
+// newNode makes the node of a worker. Its addresses are for benchmarks (RFC 2544 and 5180), in the families that other nodes have.
 func (e *environment) newNode(w cloud.Worker) plan.Node {
 	e.joined++
 	high, low := byte(e.joined>>8), byte(e.joined) //nolint:gosec // G115: the bytes of a number
@@ -287,7 +286,7 @@ func (e *environment) Apply(_ context.Context, _ plan.DatastoreOptions, action p
 	return e.model.Apply(action)
 }
 
-// Try implements pool.Datastore. What the cluster itself refuses is among the problems that were observed.
+// Try implements pool.Datastore. What the cluster itself refuses was among the problems observed.
 func (e *environment) Try(context.Context, plan.DatastoreOptions, plan.Action) error { return nil }
 
 // Watch implements pool.Datastore.
@@ -332,19 +331,19 @@ func (e *environment) Evictable(_ context.Context, node string) (moving, staying
 func (e *environment) Evict(_ context.Context, node string) (workload.Eviction, error) {
 	count := e.pods[node]
 	if count > 0 {
-		delete(e.pods, node) // those of DaemonSets stay, and their number is unknown
+		delete(e.pods, node) // pods of DaemonSets stay, and their number is unknown
 	}
 	return workload.Eviction{Evicted: count}, nil
 }
 
-// Eventf implements events.EventRecorder and keeps the events about changes.
+// Eventf implements events.EventRecorder. It keeps the events about changes.
 func (e *environment) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	if kind == corev1.EventTypeNormal && reason != "Recovered" {
 		e.writes = append(e.writes, fmt.Sprintf(note, args...))
 	}
 }
 
-// credentials has the Secret that the manager looks for: in the model it is always there.
+// credentials is a client that always has the Secret with the API key.
 type credentials struct {
 	client.Client
 	key string

@@ -1,5 +1,4 @@
-// Package plan is the command that says what the manager will do: the manager's own
-// decisions run forward on a model of the cluster.
+// Package plan is the command `rrpool plan`: what the manager will do. The manager's own decisions run forward on a model of the cluster.
 package plan
 
 import (
@@ -30,8 +29,8 @@ type flags struct {
 	mode, output string
 }
 
-// as leaves to the object what no flag says.
-const as = "as-written"
+// asWritten is the default of --mode: the object's own mode.
+const asWritten = "as-written"
 
 // New makes the command.
 func New(s iostreams.Streams) *cobra.Command {
@@ -66,7 +65,7 @@ func (f *flags) register() {
 	set := f.cmd.Flags()
 	set.StringVarP(&f.file, "filename", "f", "", "plan for the RouteReflectorPool in this file instead of the cluster's own")
 	iostreams.Choice(f.cmd, &f.mode, "mode", "", "plan for this spec.`mode`: RouteReflector or FullMesh; default as written",
-		as, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh))
+		asWritten, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh))
 	iostreams.Count(f.cmd, &f.nodes, "nodes", 3, 5000,
 		"plan for an invented cluster in full mesh with this `number` of nodes that run workloads; no cluster is asked")
 	iostreams.Count(f.cmd, &f.zones, "zones", 1, 100, "`number` of zones of the invented cluster; default 3")
@@ -103,8 +102,7 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	return p.Verdict()
 }
 
-// Verdict is what the command ends with: nil where there is nothing to do, and an error that is no code where the manager
-// would stop.
+// Verdict returns nil where there is nothing to do, an iostreams.ExitError where there is, and another error where the manager would stop.
 func (p *Plan) Verdict() error {
 	switch {
 	case p.Problem != nil:
@@ -117,7 +115,7 @@ func (p *Plan) Verdict() error {
 	return nil
 }
 
-// input reads the cluster, or invents one.
+// input reads the cluster, or makes the invented one.
 func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
 	in := Input{Now: s.Now()}
 	object, err := snapshot.Object(f.file, s.In)
@@ -136,7 +134,7 @@ func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
 		}
 	}
 	object = cmp.Or(object, crd.Default())
-	if f.mode != as {
+	if f.mode != asWritten {
 		object.Spec.Mode = v1alpha1.Mode(f.mode)
 	}
 	if c == nil {
@@ -147,7 +145,7 @@ func (f *flags) input(ctx context.Context, s iostreams.Streams) (Input, error) {
 	return in, err
 }
 
-// invent makes a cluster before anything is done to it.
+// invent makes an invented cluster in full mesh.
 func (f *flags) invent(object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot, error) {
 	provider := object.Spec.Provider.Type
 	if provider == v1alpha1.ProviderAuto {
@@ -160,13 +158,13 @@ func (f *flags) invent(object *v1alpha1.RouteReflectorPool) (*snapshot.Snapshot,
 	return &snapshot.Snapshot{Object: object, Scope: pool.Scope{Cluster: c.InFullMesh(), Provider: provider}}, c.Check()
 }
 
-// next is the command that follows from the plan.
+// next returns the command to type after the plan.
 func (f *flags) next(p *Plan) string {
 	next, stored := status.PhraseOf(f.cmd), p.in.Stored
 	switch {
 	case p.First != "":
 		return next.Command("check")
-	case stored && f.file == "" && f.mode == as:
+	case stored && f.file == "" && f.mode == asWritten:
 		return next.Command("status --watch")
 	case f.file != "" && stored:
 		return "kubectl apply -f " + f.file
@@ -178,7 +176,7 @@ func (f *flags) next(p *Plan) string {
 	return next.Command("migrate")
 }
 
-// Show prints a plan for people, as the command does, where the object is about to be stored.
+// Show prints a plan as the command does, for an object that is about to be stored.
 func Show(s iostreams.Streams, p *Plan) {
 	p.in.Stored = true
 	p.describe("")

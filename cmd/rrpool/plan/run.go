@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// patience is how long the model may wait for one and the same thing.
+	// patience is how long the model waits for the same thing before the plan ends.
 	patience = 3 * time.Hour
-	// mostReconciles bounds a plan whatever happens in it.
+	// mostReconciles bounds the reconciliations of a plan.
 	mostReconciles = 50_000
-	// reasonWaits is the reason when there is nothing to do but to wait.
+	// reasonWaits is the reason of a plan that ends with a step which waits.
 	reasonWaits = "Waits"
 )
 
-// Input is a cluster as it is, and what is wanted of it. The Name of an invented one is "".
+// Input is a cluster and its RouteReflectorPool. An invented cluster has no Name.
 type Input struct {
 	*snapshot.Snapshot
 	Now time.Time
@@ -35,8 +35,8 @@ func (in Input) paused() bool {
 	return in.Object.Spec.Mode == v1alpha1.ModePaused && in.Object.DeletionTimestamp == nil
 }
 
-// Run lets the manager reconcile a model of the cluster until nothing is left to do,
-// something stops it, or ctx ends. In the model nothing fails.
+// Run lets the manager reconcile a model of the cluster until nothing is left to do, the manager stops, or ctx ends. In the model nothing
+// fails.
 func Run(ctx context.Context, in Input) (*Plan, error) {
 	e := newEnvironment(in)
 	e.plan.Before = e.shape()
@@ -52,8 +52,7 @@ func Run(ctx context.Context, in Input) (*Plan, error) {
 	return e.plan, nil
 }
 
-// modelled leaves out the nodes of which the model cannot say that they are not reached: their routes come from routers
-// outside, or from Felix.
+// modelled drops the nodes whose routes the model does not have: those from routers outside, or from Felix.
 func (e *environment) modelled(nodes []string) []string {
 	seen := e.plan.in.Cluster
 	if seen.Routes.BGPUnused() || seen.Routes.Unknown != "" {
@@ -65,7 +64,7 @@ func (e *environment) modelled(nodes []string) []string {
 	})
 }
 
-// Page is where to read about the reason of a plan's problem.
+// Page returns the address of the docs about the reason of a plan's problem.
 func Page(reason string) string {
 	if reason == reasonWaits {
 		return plan.Docs + "plan.md#how-far-to-trust-it"
@@ -73,7 +72,7 @@ func Page(reason string) string {
 	return plan.Docs + plan.Page(reason)
 }
 
-// strayZones is the problem of zones in the spec that the cloud does not have.
+// strayZones returns the problem that spec names zones which the cloud does not have, nil for none.
 func strayZones(in Input) *plan.Problem {
 	if in.Provider != v1alpha1.ProviderIKS || in.Pool == nil || len(in.Pool.ClusterZones) == 0 || in.Object.Spec.Mode != v1alpha1.ModeRouteReflector {
 		return nil
@@ -88,10 +87,10 @@ func strayZones(in Input) *plan.Problem {
 	return nil
 }
 
-// reconcile lets the manager reconcile once, and time pass until the next time.
+// reconcile lets the manager reconcile once, and time pass until it does so again.
 func (e *environment) reconcile(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx) //nolint:wrapcheck // the caller knows it
+		return context.Cause(ctx) //nolint:wrapcheck // the caller checks ctx itself
 	}
 	e.writes, e.asked = nil, 0
 	scope, err := e.manager.Rehearse(ctx, e.object)
@@ -118,8 +117,7 @@ func (e *environment) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// stuck says why a plan has no end, nil while it may have one: the provider is of no use,
-// or what is waited for does not come.
+// stuck returns why the plan does not go on, nil while it does: the provider has a problem, or a wait has lasted too long.
 func (e *environment) stuck(scope pool.Scope) *plan.Problem {
 	waited, problem := e.model.Now().Sub(e.since), scope.ProviderProblem
 	switch {
@@ -132,7 +130,7 @@ func (e *environment) stuck(scope pool.Scope) *plan.Problem {
 	return nil
 }
 
-// record adds a reconcile to the step that it belongs to. Rest is no step.
+// record adds a reconciliation to its step. Steady is no step.
 func (e *environment) record(scope pool.Scope) {
 	if waits := scope.Step.Name + strings.Join(scope.WaitingFor, "\n"); waits != e.waits || scope.Changes > 0 {
 		e.waits, e.since = waits, e.model.Now()
@@ -150,21 +148,21 @@ func (e *environment) record(scope pool.Scope) {
 	}
 	at.wait(scope.WaitingFor, len(at.Writes)+len(e.writes) == 0)
 	for _, w := range e.writes {
-		at.Writes = append(at.Writes, strings.TrimSuffix(w, ": "+at.Reason)) // the reason is said once
+		at.Writes = append(at.Writes, strings.TrimSuffix(w, ": "+at.Reason)) // the step shows its reason once
 	}
 	at.ReportsAsked += e.asked
 }
 
-// wait notes what a step waits for: while it has not written, the longest list.
-func (s *Step) wait(what []string, before bool) {
+// wait sets what a step waits for: before its first write the longest list.
+func (s *PlannedStep) wait(what []string, before bool) {
 	if s.waits == 0 || before && len(what) > s.waits {
 		s.Guard, s.GuardFirst, s.waits = few(what), len(what) > 0 && before, len(what)
 	}
 }
 
-// step is the one that a reconcile belongs to. What is written for another reason is a step of its own, also if its
-// name is the same. Of steps that wait alternately there is one each.
-func (e *environment) step(is rollout.Step, passed int) *Step {
+// step returns the planned step that a reconciliation belongs to. A write with another reason begins a new one, also under the same name.
+// Steps that only wait, and alternate, are one each.
+func (e *environment) step(is rollout.Step, passed int) *PlannedStep {
 	last := len(e.plan.Steps) - 1
 	for i := last; i >= 0; i-- {
 		at := &e.plan.Steps[i]
@@ -176,11 +174,11 @@ func (e *environment) step(is rollout.Step, passed int) *Step {
 			break
 		}
 	}
-	e.plan.Steps = append(e.plan.Steps, Step{Name: is.Name, BeginsSeconds: passed, Guard: []string{}, Writes: []string{}})
+	e.plan.Steps = append(e.plan.Steps, PlannedStep{Name: is.Name, BeginsSeconds: passed, Guard: []string{}, Writes: []string{}})
 	return &e.plan.Steps[last+1]
 }
 
-// few are the first of what is waited for, and how many more there are.
+// few returns the first two of what is waited for, and how many more there are.
 func few(waits []string) []string {
 	if more := len(waits) - 2; more > 0 {
 		return []string{waits[0], waits[1], fmt.Sprintf("and %d more", more)}

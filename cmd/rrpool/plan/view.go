@@ -25,31 +25,30 @@ import (
 type Plan struct {
 	SchemaVersion string    `json:"schemaVersion"`
 	GeneratedAt   time.Time `json:"generatedAt"`
-	// Subject says in a sentence what the plan is about. Cluster is the context that was
-	// read, empty for an invented one.
+	// Subject says what the plan is about. Cluster is the context that was read, empty for an invented cluster.
 	Subject string `json:"subject"`
 	Cluster string `json:"cluster,omitempty"`
-	// Mode is the spec.mode that is planned for, Provider where reflectors come from.
+	// Mode is the spec.mode of the plan, Provider where route reflectors come from.
 	Mode     v1alpha1.Mode         `json:"mode"`
 	Provider v1alpha1.ProviderType `json:"provider"`
-	// Changes: there is something to do.
+	// Changes is set where there is something to do.
 	Changes bool `json:"changes"`
-	// Now is what the manager would do with the cluster itself, nil for an invented one.
-	// Assumes says in what the plan differs from the cluster, "" for nothing.
+	// Now is the manager's next step in the cluster itself, nil for an invented one. Assumes says what the model takes for granted and
+	// the cluster does not show, empty for nothing.
 	Now     *v1alpha1.StepStatus `json:"now,omitempty"`
 	Assumes string               `json:"assumes,omitempty"`
-	// First is a problem that has to be solved before the steps can be taken.
+	// First is a problem of the provider that has to be solved before the steps.
 	First string `json:"first,omitempty"`
-	// Steps in order; none when there is nothing to do.
-	Steps []Step `json:"steps"`
-	// Settled: at the end nothing is left to do. Otherwise Problem says what stops it.
+	// Steps are in order; there are none when there is nothing to do.
+	Steps []PlannedStep `json:"steps"`
+	// Settled is set where nothing is left to do at the end. Otherwise Problem says what stops the manager.
 	Settled bool          `json:"settled"`
 	Problem *plan.Problem `json:"problem,omitempty"`
-	// LastsSeconds is how long it takes in the model, machines included.
+	// LastsSeconds is how long all steps take in the model, with the deployment of workers.
 	LastsSeconds int `json:"lastsSeconds"`
-	// Loss names the nodes whose pods will not be reached for a moment; none is the rule.
+	// Loss lists the nodes whose pods cannot be reached for a moment during the steps.
 	Loss []Loss `json:"loss"`
-	// LostAlready are the nodes whose pods cannot be reached as it is.
+	// LostAlready are the nodes whose pods cannot be reached before the first step.
 	LostAlready []string `json:"lostAlready,omitempty"`
 	Before      Shape    `json:"before"`
 	After       Shape    `json:"after"`
@@ -57,64 +56,63 @@ type Plan struct {
 	Next        string   `json:"next,omitempty"`
 
 	in Input
-	// final is the last reconcile, settle the longest that it allows routes.
+	// final is the last reconciliation, settle the longest time that a step waits for routes to settle.
 	final  pool.Scope
 	settle time.Duration
 }
 
-// Step is one step of the manager, until the next one begins.
-type Step struct {
+// PlannedStep is a step of the manager, until the next one begins.
+type PlannedStep struct {
 	// Name and Reason as the manager gives them.
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
-	// Guard is what the step waits for before it writes (GuardFirst), or after that. The
-	// first few are named, and the others counted.
+	// Guard is what the step waits for, before its writes (GuardFirst) or after them: the first two, and how many more.
 	Guard      []string `json:"guard"`
 	GuardFirst bool     `json:"guardFirst"`
-	// Writes are all changes, in the words of the manager's events. ReportsAsked is how
-	// many nodes are asked for a report of their sessions besides (CalicoNodeStatus).
+	// Writes are all changes, in the words of the manager's events. ReportsAsked is how many nodes are also asked for a report of their
+	// sessions (CalicoNodeStatus).
 	Writes       []string `json:"writes"`
 	ReportsAsked int      `json:"reportsAsked"`
 	// BeginsSeconds counts from now, by the model's clock.
 	BeginsSeconds int `json:"beginsSeconds"`
 
-	waits int // how many there are in Guard
+	waits int // the length of the list that Guard abbreviates
 }
 
-// Loss is a node whose pods cannot be reached for a moment; the reason of the step says for how long.
+// Loss is a node whose pods cannot be reached for a moment. The reason of the step says for how long.
 type Loss struct {
 	Node string `json:"node"`
-	// Pods is how many run there, -1 when unknown.
+	// Pods is the number of pods that run there, -1 when unknown.
 	Pods int `json:"pods"`
-	// Step during which it begins.
+	// Step is the name of the step during which it begins.
 	Step string `json:"step"`
 }
 
 // Shape is a cluster before or after.
 type Shape struct {
 	MeshOn bool `json:"fullMesh"`
-	// Nodes that speak BGP, Reflectors among them, and the topology that these have.
+	// Nodes is how many speak BGP, with the Reflectors, whose topology follows.
 	Nodes      int    `json:"nodes"`
 	Reflectors int    `json:"reflectors"`
 	Topology   string `json:"topology,omitempty"`
-	// Elsewhere is where routes come from where that is neither the mesh nor reflectors of rrpool, as far as BGPPeers show.
+	// Elsewhere is where routes come from when neither from the mesh nor from rrpool's reflectors, as far as BGPPeers show.
 	Elsewhere simulate.Source `json:"routesFrom,omitempty"`
-	// Zones of the pool, with their number of nodes in it.
+	// Zones has the number of the pool's nodes by zone.
 	Zones map[string]int `json:"poolNodes"`
-	// Sessions are all BGP sessions between nodes; the others those of one such node.
+	// Sessions counts all BGP sessions between nodes, PerClient and PerReflector the most that one has.
 	Sessions     int `json:"sessions"`
 	PerClient    int `json:"sessionsPerNode"`
 	PerReflector int `json:"sessionsPerReflector"`
-	// Cost of the pool, by the built-in prices; nil without one, and on existing nodes.
+	// Cost is that of the pool by the built-in prices, nil without a pool and on existing nodes.
 	Cost *v1alpha1.CostStatus `json:"cost,omitempty"`
 }
 
-// describe puts the plan into words, with the prices of a region, or "" for that of the nodes.
+// describe fills in the words and the cost. Prices are those of region, or where it is empty of the nodes' own.
 func (p *Plan) describe(region string) {
 	in, mode := p.in, p.in.Object.Spec.Mode
 	p.SchemaVersion, p.GeneratedAt, p.Cluster, p.Subject = "rrpool.io/plan/v2", in.Now.UTC().Truncate(time.Second), in.Name, subject(in)
 	p.Mode, p.Provider = mode, in.Provider
-	p.Changes = slices.ContainsFunc(p.Steps, func(s Step) bool { return len(s.Writes) > 0 })
+	p.Changes = slices.ContainsFunc(p.Steps, func(s PlannedStep) bool { return len(s.Writes) > 0 })
 	if in.ProviderProblem != nil && mode != v1alpha1.ModeFullMesh {
 		p.First = in.ProviderProblem.Reason + ": " + in.ProviderProblem.Message
 	}
@@ -142,16 +140,20 @@ func subject(in Input) string {
 	return fmt.Sprintf("%s: %s, %s", where, to, on)
 }
 
-// compare says what the manager would do now, and whether the model differs from the cluster in its sessions, or in what
-// is not known of the cluster.
-func (p *Plan) compare() {
-	step, down := p.in.Step, 0
-	p.Now = &p.in.Status.Step
-	for _, r := range step.Reflectors {
+// downSessions counts the sessions of route reflectors that are reported as not Established.
+func (p *Plan) downSessions() (down int) {
+	for _, r := range p.in.Step.Reflectors {
 		if st, reported := p.in.Cluster.Statuses[r.Node]; reported && st.Cleared.IsZero() {
 			down += r.Expected - r.Established
 		}
 	}
+	return down
+}
+
+// compare sets what the manager would do now, and in what the model differs from the cluster.
+func (p *Plan) compare() {
+	step, down := p.in.Step, p.downSessions()
+	p.Now = &p.in.Status.Step
 	switch {
 	case step.Problem != nil && p.in.Cluster.Routes.Unknown != "":
 		p.Assumes = "whether BGP carries the routes to pods is not known: " + p.in.Cluster.Routes.Unknown + "; the steps below take it that it does, and the manager refuses where it does not"
@@ -165,10 +167,10 @@ func (p *Plan) compare() {
 	p.Changes = p.Changes || step.Name != rollout.Steady
 }
 
-// price adds what the pool costs before and after.
+// price sets what the pool costs before and after.
 func (p *Plan) price(region string) {
 	if p.in.Provider == v1alpha1.ProviderExistingNodes {
-		return // they are there anyway
+		return // existing nodes cost nothing extra
 	}
 	worker := cost.Machine{Region: region}
 	var rest []cost.Machine
@@ -192,38 +194,45 @@ func (p *Plan) price(region string) {
 	}
 }
 
-// note adds what else has to be known.
+// note adds what else has to be known: what was not seen, then what the steps do not show.
 func (p *Plan) note() {
 	p.Notes = []string{}
-	note := func(when bool, text string) {
-		if when {
-			p.Notes = append(p.Notes, text)
-		}
-	}
+	p.noteUnseen()
 	in, spec, iks := p.in, p.in.Object.Spec, p.in.Provider == v1alpha1.ProviderIKS
-	note(in.Name != "" && iks && in.Pool == nil && in.ProviderProblem == nil, "The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
-	note(in.Untried != nil, untried(in.Untried))
-	note(len(in.Step.Ahead) > 0 && in.Cluster.CalicoAPI == calico.EtcdAPI,
-		"Whether Calico's etcd would take what is written is not known: it has no dry runs, and its user may lack the right to write.")
-	note(in.Uncounted != "", "The pods were not counted: "+in.Uncounted+".")
-	note(in.Name != "" && !in.Stored && spec.Mode != v1alpha1.ModeFullMesh,
+	p.noteIf(in.Name != "" && !in.Stored && spec.Mode != v1alpha1.ModeFullMesh,
 		"The cluster has no RouteReflectorPool yet: nothing happens until there is one (rrpool migrate makes it).")
-	note(in.Object.DeletionTimestamp != nil && iks && spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete,
+	p.noteIf(in.Object.DeletionTimestamp != nil && iks && spec.Provider.IKS.DeletionPolicy == v1alpha1.DeletionDelete,
 		"After that the worker pool is deleted: spec.provider.iks.deletionPolicy is Delete.")
-	note(in.paused(), "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
+	p.noteIf(in.paused(), "spec.mode is Paused, so the manager changes nothing: --mode RouteReflector or --mode FullMesh shows what it would do.")
 	for _, of := range in.Cluster.Routes.Pools {
-		note(of.Unknown != "", "Who programs the routes to the pods of an IPPool is not known, so neither whether route reflectors are of use to them: "+of.String()+".")
+		p.noteIf(of.Unknown != "", "Who programs the routes to the pods of an IPPool is not known, so neither whether route reflectors are of use to them: "+of.String()+".")
 	}
-	note(in.Cluster.BGPUnknown != "", "Whether calico-node runs BIRD is not known: "+in.Cluster.BGPUnknown+".")
+	p.noteIf(in.Cluster.BGPUnknown != "", "Whether calico-node runs BIRD is not known: "+in.Cluster.BGPUnknown+".")
 	if cost := p.After.Cost; cost != nil {
-		note(cost.Monthly == "", "Cost: "+cost.Source+".")
+		p.noteIf(cost.Monthly == "", "Cost: "+cost.Source+".")
 	}
-	note(len(p.Steps) > 0, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
-	note(p.settle > 0, fmt.Sprintf("Sessions count as settled %s after the last is Established: a reflector may take that long to send its routes.", p.settle))
-	note(iks && p.LastsSeconds > int(DeployTime.Seconds()), fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
+	p.noteIf(len(p.Steps) > 0, "The manager decides each step anew from what it sees: this is what it does when nothing fails meanwhile. Times are those of a model.")
+	p.noteIf(p.settle > 0, fmt.Sprintf("Sessions count as settled %s after the last is Established: a reflector may take that long to send its routes.", p.settle))
+	p.noteIf(iks && p.LastsSeconds > int(DeployTime.Seconds()), fmt.Sprintf("A new worker counts as %d minutes; the cloud decides.", int(DeployTime.Minutes())))
 }
 
-// print renders for people.
+func (p *Plan) noteIf(when bool, text string) {
+	if when {
+		p.Notes = append(p.Notes, text)
+	}
+}
+
+func (p *Plan) noteUnseen() {
+	in := p.in
+	p.noteIf(in.Name != "" && in.Provider == v1alpha1.ProviderIKS && in.Pool == nil && in.ProviderProblem == nil,
+		"The worker pool was not looked at in the cloud: it is taken for what its nodes show.")
+	p.noteIf(in.Untried != nil, untried(in.Untried))
+	p.noteIf(len(in.Step.Ahead) > 0 && in.Cluster.CalicoAPI == calico.EtcdAPI,
+		"Whether Calico's etcd would take what is written is not known: it has no dry runs, and its user may lack the right to write.")
+	p.noteIf(in.Uncounted != "", "The pods were not counted: "+in.Uncounted+".")
+}
+
+// print renders the plan as text.
 func (p *Plan) print(s iostreams.Streams) {
 	say := func(colour, text string) { s.Say(colour, "  ", text) }
 	s.Say(iostreams.Bold, "", "What the manager will do")
@@ -257,7 +266,7 @@ func (p *Plan) print(s iostreams.Streams) {
 	}
 }
 
-// outcome is how the steps end.
+// outcome says how the steps end.
 func (p *Plan) outcome(say func(colour, text string)) {
 	steps, sure := len(p.Steps), p.sure()
 	switch {
@@ -282,13 +291,13 @@ func (p *Plan) outcome(say func(colour, text string)) {
 	}
 }
 
-// sure reports whether the manager can take these steps, and all that they rest on was seen.
+// sure reports whether the manager can take the steps, and everything that they rely on was seen.
 func (p *Plan) sure() bool {
 	return p.Assumes == "" && p.First == "" && p.in.Cluster.BGPUnknown == "" &&
 		!slices.ContainsFunc(p.in.Cluster.Routes.Pools, func(of plan.PoolRoutes) bool { return of.Unknown != "" })
 }
 
-// losses are the packets that the steps lose.
+// losses says whether the steps lose packets.
 func (p *Plan) losses(say func(colour, text string)) {
 	var lost []string
 	for _, l := range p.Loss {
@@ -309,7 +318,7 @@ func (p *Plan) losses(say func(colour, text string)) {
 	}
 }
 
-// shapes compares the cluster as it is with what becomes of it.
+// shapes renders the table of the cluster before and after.
 func (p *Plan) shapes(width int) string {
 	w, b, a := iostreams.NewTable(width, 3, "", "NOW", "AFTER"), p.Before, p.After
 	w.AppendRows([]table.Row{
@@ -323,7 +332,7 @@ func (p *Plan) shapes(width int) string {
 	return w.Render()
 }
 
-// elsewhere is what brings routes where the mesh is off and rrpool has no reflectors.
+// elsewhere has the words for the source of routes where the mesh is off and rrpool has no reflectors.
 var elsewhere = map[simulate.Source]string{
 	simulate.SourceNone: "no mesh", simulate.SourceReflectors: "other reflectors", simulate.SourceNodes: "BGPPeers by hand", simulate.SourceRouters: "routers outside", simulate.SourceMachines: "machines of the cluster",
 }
@@ -360,8 +369,8 @@ func (s Shape) cost() string {
 	return fmt.Sprintf("%s %s/month", s.Cost.Monthly, s.Cost.Currency)
 }
 
-// print prints a step: what, why, what it writes, and what it waits for.
-func (step Step) print(s iostreams.Streams, number int) {
+// print renders a step: its name and reason, what it writes, and what it waits for.
+func (step PlannedStep) print(s iostreams.Streams, number int) {
 	const indent = "   "
 	if s.Width > 0 {
 		s.Width = max(s.Width-len(indent), 20)
@@ -385,7 +394,7 @@ func (step Step) print(s iostreams.Streams, number int) {
 	_, _ = fmt.Fprintln(s.Out)
 }
 
-// lasting is a duration in words.
+// lasting renders a duration.
 func lasting(seconds int) string { return (time.Duration(seconds) * time.Second).String() }
 
 // untried says why it is not known whether the apiserver would take what is written.
