@@ -20,8 +20,8 @@ type Cluster struct {
 	Peers []Peer
 	// Statuses are the node status reports that exist, by node name.
 	Statuses map[string]Status
-	// Problems are the reasons why only the safety net may write ("Calico
-	// runs without BGP", "CalicoNodeStatus CRD is missing"), sorted by Reason.
+	// Problems are the reasons why only the safety net may write ("Calico runs without BGP", "CalicoNodeStatus CRD is
+	// missing"), sorted by Reason.
 	Problems []Problem
 	// Locked is why not even the safety net may write, nil if it may: Calico's datastore is locked or being migrated.
 	Locked *Problem
@@ -102,8 +102,7 @@ type Node struct {
 	// Labels are the node's labels, ProviderID its spec.providerID.
 	Labels     map[string]string
 	ProviderID string
-	// WorkerID is the cloud's id of the machine, "" outside a cloud. A node of the
-	// same name can later run on another worker.
+	// WorkerID is the cloud's id of the machine, "" outside a cloud. A node of the same name can later run on another worker.
 	WorkerID string
 	Zone     string
 	Created  time.Time
@@ -125,8 +124,7 @@ type Node struct {
 	Pods *int
 	// Deleting: the object has a deletion timestamp.
 	Deleting bool
-	// Pooled: the node belongs to the provider's pool. Like WorkerID and Pods it is filled
-	// in by the reconciler, not by the datastore.
+	// Pooled: the node belongs to the provider's pool. Like WorkerID and Pods it is filled in by the reconciler, not by the datastore.
 	Pooled bool
 	// Addresses are the BGP addresses, IPv4 before IPv6. Empty: the node speaks no BGP.
 	Addresses []netip.Addr
@@ -138,8 +136,8 @@ type Node struct {
 	ASN uint32
 	// Unread are values of addresses and AS number that cannot be parsed. Calico ignores them too.
 	Unread []string
-	// HasRoleLabel: the node carries the role label. Slot is the label's value: which
-	// reflector of the topology the node is, see package topology.
+	// HasRoleLabel: the node carries the role label. Slot is the label's value: which reflector of the topology the node
+	// is, see package topology.
 	HasRoleLabel bool
 	Slot         string
 	// Relabel: the node lacks the label that spec.bgp.nodeLabel names; HasRoleLabel and Slot are of the one that it named before.
@@ -248,9 +246,8 @@ type BGPConfig struct {
 	ASN uint32
 	// Services are the service ranges that every node announces. Single addresses are announced by nodes with endpoints only.
 	Services []netip.Prefix
-	// Saved are the mesh settings from before rrpool switched the mesh off, from the object's annotation; nil if rrpool
-	// has not. SavedAbsent: there was no object. SavedUnread is why the annotation cannot be parsed: Saved is then
-	// derived from other fields.
+	// Saved are the mesh settings from before rrpool switched the mesh off, from the object's annotation; nil if rrpool has not.
+	// SavedAbsent: there was no object. SavedUnread is why the annotation cannot be parsed: Saved is then derived from other fields.
 	Saved       *Mesh
 	SavedAbsent bool
 	SavedUnread string
@@ -289,11 +286,11 @@ type Peer struct {
 	Filters []string
 	// Workloads: the peers are pods on the node itself (localWorkloadSelector).
 	Workloads bool
-	// KeepNextHop: the node passes routes on with their next hop unchanged. In iBGP that is the default, unless SelfNextHop is set
-	// or cannot be ruled out.
+	// KeepNextHop: the node passes routes on with their next hop unchanged. In iBGP that is the default, unless SelfNextHop
+	// is set or cannot be ruled out.
 	KeepNextHop, SelfNextHop bool
-	// Extra is the canonical JSON of every other field that is set, "" for none. rrpool sets none of these, so
-	// on one of its peers it is an edit by others.
+	// Extra is the canonical JSON of every other field that is set, "" for none. rrpool sets none of these, so on one of
+	// its peers it is an edit by others.
 	Extra string
 }
 
@@ -301,29 +298,28 @@ type Peer struct {
 type Status struct {
 	Node string
 	// Updated is when this process received the report, by its own clock; zero for a report from before its start, and
-	// while the report is cleared. The reporter may not write while nothing changes, so an old report may still be
-	// true: RefreshStatus shows whether it is.
+	// while the report is cleared. The reporter may not write while nothing changes, so an old report may still be true:
+	// RefreshStatus shows whether it is.
 	Updated time.Time
-	// Written is when the reporter wrote the report, by the clock of its node; zero
-	// while the report is cleared. Unlike Updated it is kept over a restart of rrpool.
+	// Written is when the reporter wrote the report, by the clock of its node; zero while the report is cleared. Unlike
+	// Updated it is kept over a restart of rrpool.
 	Written time.Time
-	// Cleared is when the report was cleared, zero while it is filled in. If this
-	// process has not observed it, it is the time that the object records.
-	// Sessions and Routes are then those of the report before.
+	// Cleared is when the report was cleared, zero while it is filled in. If this process has not observed it, it is the
+	// time that the object records. Sessions and Routes are then those of the report before.
 	Cleared time.Time
-	// Regular: the reporter is known to write although nothing changes, as it does where one address family
-	// has no sessions. An old report then means that it no longer runs.
+	// Regular: the reporter is known to write although nothing changes, as it does where one address family has no
+	// sessions. An old report then means that it no longer runs.
 	Regular bool
 	// Sessions of the node's BIRD, sorted by address.
 	Sessions []Session
-	// Waiting counts the Established sessions by which BIRD does not pass on all routes yet, as after its
-	// start. It is not known of a cleared report.
+	// Waiting counts the Established sessions by which BIRD does not pass on all routes yet, as after its start. It is not
+	// known of a cleared report.
 	Waiting int
 	// Routes of the node's BIRD. HasRoutes: the report contains routes, because they were requested.
 	Routes    []Route
 	HasRoutes bool
-	// RoutesUnanswered: the reporter did not answer a request for routes. Calico's reporter fails if one route has several next
-	// hops, or a protocol name that it does not know, such as those of routes to workloads and of the user's BIRD templates.
+	// RoutesUnanswered: the reporter did not answer a request for routes. Calico's reporter fails if one route has several next hops,
+	// or a protocol name that it does not know, such as those of routes to workloads and of the user's BIRD templates.
 	RoutesUnanswered bool
 	// Unread and UnreadRoutes are the text of sessions and routes that could not be parsed, sorted. Sessions and Waiting
 	// lack these sessions; if there are UnreadRoutes, Routes is empty.

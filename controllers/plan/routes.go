@@ -35,8 +35,8 @@ type PoolRoutes struct {
 	Encapsulation string
 	// BIRD learns them by BGP, Felix computes them.
 	BIRD, Felix bool
-	// Direct: some of Felix's routes are on the node's main interface. BIRD learns these, so each node announces the
-	// blocks of other nodes too (Calico issue 13533).
+	// Direct: some of Felix's routes are on the node's main interface. BIRD learns these, so each node announces the blocks
+	// of other nodes too (Calico issue 13533).
 	Direct bool
 	// NotExported is disableBGPExport, Selector the nodeSelector.
 	NotExported bool

@@ -8,9 +8,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The values of a Side come as text from a remote apiserver or from a spec, and are parsed by these functions only. What Calico or
-// BIRD would refuse or interpret differently is an error: with one invalid neighbor in bird.cfg, BIRD keeps
-// its old configuration, or does not start.
+// The values of a Side come as text from a remote apiserver or from a spec, and are parsed by these functions only. What
+// Calico or BIRD would refuse or interpret differently is an error: with one invalid neighbor in bird.cfg, BIRD keeps its
+// old configuration, or does not start.
 
 // unicast contains the addresses that nodes and pods can have, but for reserved ranges of IPv4.
 var (
@@ -84,8 +84,7 @@ func notUnicast(p netip.Prefix) string {
 	return ""
 }
 
-// ParseASN checks an AS number.
-// Source: RFC 7607 (0), RFC 4893 (23456), RFC 7300 (the last ones).
+// ParseASN checks an AS number. Source: RFC 7607 (0), RFC 4893 (23456), RFC 7300 (the last ones).
 func ParseASN(asn int64) (uint32, error) {
 	if asn < 1 || asn >= 4294967295 || asn == 23456 || asn == 65535 {
 		return 0, fmt.Errorf("%d is no AS number that a cluster can have: 1 to 4294967294 without 23456 and 65535", asn)

@@ -1,5 +1,5 @@
-// Package selection chooses route reflectors among the existing nodes. It is pure and deterministic: the choice does not depend
-// on the order of the nodes.
+// Package selection chooses route reflectors among the existing nodes. It is pure and deterministic: the choice does not
+// depend on the order of the nodes.
 package selection
 
 import (
@@ -18,12 +18,10 @@ import (
 
 // Rules say how many nodes to choose, and which.
 type Rules struct {
-	// PerZone is the number of nodes to choose in each of Zones. "" is the zone of nodes without
-	// one. Duplicate zones count once.
+	// PerZone is the number of nodes to choose in each of Zones. "" is the zone of nodes without one. Duplicate zones count once.
 	PerZone int
 	Zones   []string
-	// Preferred nodes are chosen first, Excluded ones never. Nil, or a selector
-	// that selects everything, has no effect.
+	// Preferred nodes are chosen first, Excluded ones never. Nil, or a selector that selects everything, has no effect.
 	Preferred, Excluded labels.Selector
 	// Lost reports whether a node has been NotReady for too long. If it is nil, every NotReady node is lost.
 	Lost func(plan.Node) bool
@@ -34,8 +32,8 @@ type Rules struct {
 	shared map[netip.Addr][]string
 }
 
-// Of returns the rules for a cluster with these nodes. A reflector must have each address family
-// that nodes have, and a BGP address that no other node has.
+// Of returns the rules for a cluster with these nodes. A reflector must have each address family that nodes have, and a BGP
+// address that no other node has.
 func (r Rules) Of(nodes []plan.Node) Rules {
 	r.v4, r.v6, r.shared = false, false, plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
 	for _, n := range nodes {
@@ -97,7 +95,7 @@ func (r Rules) Unfit(n plan.Node) string {
 // foreign returns why a node may not be taken, because others use it as a reflector or it is in another pool; "" if it may.
 func foreign(n plan.Node) string {
 	switch {
-	case ours(n):
+	case isMember(n):
 		return ""
 	case n.ClusterID != "":
 		return "it is a route reflector that rrpool did not make"
@@ -124,16 +122,16 @@ func unusable(n plan.Node) string {
 	return ""
 }
 
-// ours reports whether the node is in the pool, or is one of rrpool's reflectors although it has lost the pool's label.
-func ours(n plan.Node) bool { return n.Pooled || n.Marked }
+// isMember reports whether the node is in the pool, or is one of rrpool's reflectors although it has lost the pool's label.
+func isMember(n plan.Node) bool { return n.Pooled || n.Marked }
 
 // Counts reports whether a node counts as one of Total.
-func (r Rules) Counts(n plan.Node) bool { return ours(n) && !r.lost(n) && r.Unfit(n) == "" }
+func (r Rules) Counts(n plan.Node) bool { return isMember(n) && !r.lost(n) && r.Unfit(n) == "" }
 
-// Eligible reports whether a node may join the pool. Without calico-node it may not: it could not be a reflector, and the rule
-// of the fewest pods would prefer it.
+// Eligible reports whether a node may join the pool. Without calico-node it may not: it could not be a reflector, and the
+// rule of the fewest pods would prefer it.
 func (r Rules) Eligible(n plan.Node) bool {
-	return !ours(n) && n.Ready && !n.CalicoNode.Failing() && r.Unfit(n) == ""
+	return !isMember(n) && n.Ready && !n.CalicoNode.Failing() && r.Unfit(n) == ""
 }
 
 func (r Rules) lost(n plan.Node) bool {
@@ -143,9 +141,8 @@ func (r Rules) lost(n plan.Node) bool {
 	return r.Lost(n)
 }
 
-// keep compares nodes that count: current reflectors first, then those that
-// have been Ready for longest.
-func keep(a, b plan.Node) int {
+// compareKept compares nodes that count: current reflectors first, then those that have been Ready for longest.
+func compareKept(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(a.Marked && a.HasRoleLabel, b.Marked && b.HasRoleLabel),
 		plan.TrueFirst(a.Marked, b.Marked),
@@ -156,8 +153,8 @@ func keep(a, b plan.Node) int {
 	)
 }
 
-// compare compares nodes that may join the pool.
-func (r Rules) compare(a, b plan.Node) int {
+// compareJoining compares nodes that may join the pool.
+func (r Rules) compareJoining(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(r.prefers(a), r.prefers(b)),
 		a.Created.Compare(b.Created),
@@ -165,13 +162,13 @@ func (r Rules) compare(a, b plan.Node) int {
 	)
 }
 
-// cheaper compares nodes by how many pods their promotion as the first reflector would affect.
-func (r Rules) cheaper(a, b plan.Node) int {
+// compareCost compares nodes by how many pods their promotion as the first reflector would affect.
+func (r Rules) compareCost(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(r.prefers(a), r.prefers(b)),
 		cmp.Compare(ptr.Deref(a.Pods, math.MaxInt), ptr.Deref(b.Pods, math.MaxInt)), // nodes whose pods are not counted come last
 		plan.TrueFirst(a.ControlPlane, b.ControlPlane),
-		r.compare(a, b),
+		r.compareJoining(a, b),
 	)
 }
 

@@ -12,13 +12,13 @@ import (
 // If a zone has fewer than PerZone nodes, other zones get the rest of its share: first those that have more than PerZone
 // nodes in the pool already, then those that have fewest.
 //
-// Nodes that count (see Rules.Counts) stay while there are no more than Total of them, with one exception: if a
-// zone has nodes for its share again, zones with more than PerZone give nodes up. Of a zone, the node goes that is no
-// reflector, or has been Ready for the shortest time.
+// Nodes that count (see Rules.Counts) stay while there are no more than Total of them, with one exception: if a zone has
+// nodes for its share again, zones with more than PerZone give nodes up. Of a zone, the node goes that is no reflector, or
+// has been Ready for the shortest time.
 func Choose(nodes []plan.Node, r Rules) []plan.Node {
 	r = r.Of(nodes)
 	var chosen []plan.Node
-	for _, z := range r.share(r.sortOut(nodes)) {
+	for _, z := range r.share(r.sortIntoZones(nodes)) {
 		chosen = append(chosen, z.nodes[:z.share]...)
 	}
 	slices.SortFunc(chosen, func(a, b plan.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -44,31 +44,31 @@ func Next(nodes []plan.Node, r Rules) (plan.Node, bool) {
 		return cmp.Or(
 			plan.TrueFirst(a.Marked, b.Marked),
 			cmp.Compare(members[a.Zone], members[b.Zone]),
-			r.compare(a, b),
+			r.compareJoining(a, b),
 		)
 	}), true
 }
 
-// Cheapest returns the node to promote as the first reflector of a cluster: a preferred one, then that with the
-// fewest pods, then a control-plane node, then the oldest. It returns false without nodes.
+// Cheapest returns the node to promote as the first reflector of a cluster: a preferred one, then that with the fewest
+// pods, then a control-plane node, then the oldest. It returns false without nodes.
 func Cheapest(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	if len(nodes) == 0 {
 		return plan.Node{}, false
 	}
-	return slices.MinFunc(nodes, r.cheaper), true
+	return slices.MinFunc(nodes, r.compareCost), true
 }
 
-// zone holds the nodes of a zone in the order in which they are chosen. The first kept of them count already,
-// the first share of them are chosen.
+// zone holds the nodes of a zone in the order in which they are chosen. The first kept of them count already, the first
+// share of them are chosen.
 type zone struct {
 	nodes []plan.Node
 	kept  int
 	share int
 }
 
-// sortOut returns the zones with the nodes that count, and then those that may join.
-// While none counts, the cheapest of all comes first.
-func (r Rules) sortOut(nodes []plan.Node) []*zone {
+// sortIntoZones returns the zones with the nodes that count, and then those that may join. While none counts, the cheapest of all
+// comes first.
+func (r Rules) sortIntoZones(nodes []plan.Node) []*zone {
 	kept, fresh := map[string][]plan.Node{}, map[string][]plan.Node{}
 	var eligible []plan.Node
 	for _, n := range nodes {
@@ -80,15 +80,15 @@ func (r Rules) sortOut(nodes []plan.Node) []*zone {
 			eligible = append(eligible, n)
 		}
 	}
-	order := r.compare
+	order := r.compareJoining
 	if first, ok := Cheapest(eligible, r); ok && len(kept) == 0 {
 		order = func(a, b plan.Node) int {
-			return cmp.Or(plan.TrueFirst(a.Name == first.Name, b.Name == first.Name), r.compare(a, b))
+			return cmp.Or(plan.TrueFirst(a.Name == first.Name, b.Name == first.Name), r.compareJoining(a, b))
 		}
 	}
 	var out []*zone
 	for _, name := range r.zoneNames() {
-		slices.SortFunc(kept[name], keep)
+		slices.SortFunc(kept[name], compareKept)
 		slices.SortFunc(fresh[name], order)
 		out = append(out, &zone{nodes: append(kept[name], fresh[name]...), kept: len(kept[name])})
 	}
@@ -107,16 +107,16 @@ func (r Rules) share(zones []*zone) []*zone {
 		if len(open) == 0 {
 			break
 		}
-		slices.MinFunc(open, r.borrowsFirst).share++
+		slices.MinFunc(open, r.compareBorrowing).share++
 	}
 	return zones
 }
 
-// borrowsFirst compares zones that have a node left to choose.
-func (r Rules) borrowsFirst(a, b *zone) int {
-	order := r.compare
+// compareBorrowing compares zones that have a node left to choose.
+func (r Rules) compareBorrowing(a, b *zone) int {
+	order := r.compareJoining
 	if a.share < a.kept {
-		order = keep
+		order = compareKept
 	}
 	return cmp.Or(
 		plan.TrueFirst(a.share < a.kept, b.share < b.kept), cmp.Compare(a.share, b.share), order(a.nodes[a.share], b.nodes[b.share]),

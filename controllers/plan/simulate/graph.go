@@ -2,15 +2,14 @@ package simulate
 
 import "slices"
 
-// graph computes how routes propagate over the sessions between classes of nodes. All nodes of a
-// class have the same sessions.
+// graph computes how routes propagate over the sessions between classes of nodes. All nodes of a class have the same sessions.
 //
-// A node advertises the routes that it originates on every session. It advertises a route that it learned on session s
-// on another session p (BIRD 1.6, proto/bgp/attrs.c) if s or p is with a client. If p is with a client, the
-// route's cluster list must lack the node's own cluster ID, which the node adds. A node accepts a route that it did not
-// originate; on a session with a client, its cluster list must lack the node's own cluster ID. As Calico writes the
-// configuration, two nodes with cluster IDs that are not each other's client have the same ID. So all reflectors on a
-// route's path have different IDs: no class comes twice, and no route returns to its sender. Neither is checked here.
+// A node advertises the routes that it originates on every session. It advertises a route that it learned on session s on
+// another session p (BIRD 1.6, proto/bgp/attrs.c) if s or p is with a client. If p is with a client, the route's cluster
+// list must lack the node's own cluster ID, which the node adds. A node accepts a route that it did not originate; on a
+// session with a client, its cluster list must lack the node's own cluster ID. As Calico writes the configuration, two
+// nodes with cluster IDs that are not each other's client have the same ID. So all reflectors on a route's path have
+// different IDs: no class comes twice, and no route returns to its sender. Neither is checked here.
 type graph struct {
 	size []int
 	id   []int32 // of the cluster ID, -1 for none

@@ -39,8 +39,8 @@ func (c *Configuration) Network(up func(node string) bool) *Network {
 	return newNetwork(names, kind, func(name string) string { return c.kinds[kind(name)].clusterID }, c.session)
 }
 
-// newNetwork returns the network of running nodes, sorted by name. Nodes with the same key must have
-// the same cluster ID and the same sessions.
+// newNetwork returns the network of running nodes, sorted by name. Nodes with the same key must have the same cluster ID
+// and the same sessions.
 func newNetwork[K comparable](names []string, key func(name string) K, clusterID func(name string) string, session func(a, b string) (sides, bool)) *Network {
 	n := &Network{class: make(map[string]int, len(names))}
 	known := map[K]int{}
@@ -176,8 +176,8 @@ func (n *Network) RIB(node string) Count {
 	return all
 }
 
-// HeldPaths counts the paths in a node's routing table: the most to one prefix, and those to all prefixes, if each
-// other node that announces accepts has one prefix.
+// HeldPaths counts the paths in a node's routing table: the most to one prefix, and those to all prefixes, if each other
+// node that announces accepts has one prefix.
 func (n *Network) HeldPaths(node string, announces func(node string) bool) (most, all Count) {
 	return n.heldPaths(n.ClassOf(node), func(origin int) (others int) {
 		for _, name := range n.classes[origin].Nodes {
@@ -206,8 +206,8 @@ func (n *Network) heldPaths(class int, others func(origin int) int) (most, all C
 // Pair is a node without a route to the blocks of another.
 type Pair struct{ From, To string }
 
-// Unreached returns the pairs of nodes accepted by want of which the first has no path to the second's prefixes, sorted.
-// It looks at no more than two nodes of each class.
+// Unreached returns the pairs of nodes accepted by want of which the first has no path to the second's prefixes, sorted. It
+// looks at no more than two nodes of each class.
 func (n *Network) Unreached(want func(node string) bool) []Pair {
 	nodes := n.samples(want)
 	var out []Pair
@@ -274,8 +274,8 @@ type depth struct {
 	mayNotFail []int // by class, how many nodes may not fail
 }
 
-// cutSize returns how many reflectors must fail, at most most, until class to has no route to origin:
-// on each path, all of one class that may fail as a whole.
+// cutSize returns how many reflectors must fail, at most most, until class to has no route to origin: on each path, all of
+// one class that may fail as a whole.
 func (d *depth) cutSize(origin, to, most int) int {
 	way, ok := d.graph.shortestPath(origin, to)
 	if !ok {

@@ -22,7 +22,7 @@ type groupSlots struct {
 
 func newGroupSlots(spec Spec, c *census, zones []string, perZone int) *groupSlots {
 	s := &groupSlots{census: c, kind: spec.Kind, zones: zones, perZone: perZone}
-	quota := quorums(len(zones), spec.Redundancy-1)
+	quota := quorumSizes(len(zones), spec.Redundancy-1)
 	if spec.Kind == v1alpha1.TopologyMultiCluster {
 		quota = func(perZone int) int { return min(spec.Redundancy, len(zones)*perZone) }
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// kinds in the order in which Auto prefers them.
-var kinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy}
+// autoKinds in the order in which Auto prefers them.
+var autoKinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy}
 
 // Size returns how many reflectors the topology takes, the same number in each zone, and the Spec with Auto resolved. sized
 // is the number that spec.sizing requires, all zones together. It is the minimum except in a Hierarchy, which takes what
-// its racks need. The caller checks its own limits. now is the current topology, "" for
-// none: Auto changes to a smaller one only if that serves all clients with 90% of the limit.
+// its racks need. The caller checks its own limits. now is the current topology, "" for none: Auto changes to a smaller one
+// only if that serves all clients with 90% of the limit.
 func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) (resolved Spec, total int, problem *plan.Problem) {
 	zones = distinctZones(zones)
 	if spec.Kind == v1alpha1.TopologyAuto {
@@ -39,10 +39,10 @@ func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1
 	tiered := spec
 	tiered.Kind = v1alpha1.TopologyHierarchy
 	most, impossible := measure(tiered, clients, zones, sized)
-	for i, kind := range kinds[:2] {
+	for i, kind := range autoKinds[:2] {
 		try := spec
 		try.Kind = kind
-		if i < slices.Index(kinds, now) {
+		if i < slices.Index(autoKinds, now) {
 			try.MaxClients = spec.MaxClients * 9 / 10
 		}
 		total, problem := measure(try, clients, zones, sized)
@@ -166,8 +166,8 @@ func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Proble
 		"%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
 }
 
-// depth returns how many reflectors must fail until two clients have no route to each other,
-// among groups that have clients; with less than two clients, among all groups.
+// depth returns how many reflectors must fail until two clients have no route to each other, among groups that have
+// clients; with less than two clients, among all groups.
 func depth(groups []Group, kind v1alpha1.TopologyType) int {
 	withClients := slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Clients == 0 })
 	total := 0
@@ -203,8 +203,8 @@ func countCommon(a, b []string) int {
 	return n
 }
 
-// pathsBetween counts the paths from one reflector to another in a full mesh of reflectors that each
-// have their own cluster ID: a route takes every path without a reflector twice.
+// pathsBetween counts the paths from one reflector to another in a full mesh of reflectors that each have their own cluster
+// ID: a route takes every path without a reflector twice.
 func pathsBetween(reflectors int) uint64 {
 	sum, way := uint64(1), uint64(1)
 	for k := reflectors - 2; k > 0; k-- {

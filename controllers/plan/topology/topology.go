@@ -26,21 +26,19 @@ type Session struct {
 	MaxRestartTime *time.Duration
 }
 
-// InPlace returns the BGPPeers of Single for reflectors that run workloads too. Clients peer with
-// reflectors as in Single. Each pair of reflectors has BGPPeers of its own, by which one is the other's client
-// (see Peerings): their session does not change when the client gets the role, or gives it up.
-// While there is no reflector yet, manual keeps the first one from connecting to its clients: if both sides
-// connect at the same time, they break each other's connection for some seconds.
+// InPlace returns the BGPPeers of Single for reflectors that run workloads too. Clients peer with reflectors as in Single. Each pair of
+// reflectors has BGPPeers of its own, by which one is the other's client (see Peerings): their session does not change when the client
+// gets the role, or gives it up. While there is no reflector yet, manual keeps the first one from connecting to its clients: if both
+// sides connect at the same time, they break each other's connection for some seconds.
 func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []plan.Peer {
 	clients := Single(roleLabel, s)[0]
 	clients.Manual = manual
 	return append([]plan.Peer{clients}, peerings...)
 }
 
-// Peerings returns the BGPPeers, one for each common address family, by which client is a client of reflector,
-// whether or not client has the role too. For Calico, a peer given by address has no cluster ID, so BIRD gets "rr
-// client" for it. The reverse side, which Calico configures by itself, is that of an ordinary client if both have the
-// same cluster ID.
+// Peerings returns the BGPPeers, one for each common address family, by which client is a client of reflector, whether or
+// not client has the role too. For Calico, a peer given by address has no cluster ID, so BIRD gets "rr client" for it. The
+// reverse side, which Calico configures by itself, is that of an ordinary client if both have the same cluster ID.
 func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	var out []plan.Peer
 	for _, addr := range plan.Common(reflector, client) {
@@ -57,8 +55,8 @@ func IsPairPeer(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP !
 // longestName is the limit of BGPPeer names less what Calico may append.
 const longestName = 200
 
-// peeringName does not depend on which of the two is the reflector, so that one write reverses the peering.
-// If the nodes' names are too long it contains a hash of them.
+// peeringName does not depend on which of the two is the reflector, so that one write reverses the peering. If the nodes'
+// names are too long it contains a hash of them.
 func peeringName(a, b string, addr netip.Addr) string {
 	family := "v4"
 	if addr.Is6() {
@@ -75,15 +73,14 @@ func peeringName(a, b string, addr netip.Addr) string {
 	return name
 }
 
-// Single returns the BGPPeers of Single: every client peers with every reflector, and reflectors with
-// each other. The two node selectors exclude each other, so no session is configured by two BGPPeers: Calico does not
-// define which of them would win.
+// Single returns the BGPPeers of Single: every client peers with every reflector, and reflectors with each other. The two node
+// selectors exclude each other, so no session is configured by two BGPPeers: Calico does not define which of them would win.
 func Single(roleLabel string, s Session) []plan.Peer {
-	return flat(roleLabel, "has("+roleLabel+")", s)
+	return singlePeers(roleLabel, "has("+roleLabel+")", s)
 }
 
-// flat returns the BGPPeers of Single for the reflectors that a selector selects.
-func flat(roleLabel, reflector string, s Session) []plan.Peer {
+// singlePeers returns the BGPPeers of Single for the reflectors that a selector selects.
+func singlePeers(roleLabel, reflector string, s Session) []plan.Peer {
 	return []plan.Peer{peer(PeerClients, isClient(roleLabel), reflector, s), peer(PeerReflectors, reflector, reflector, s)}
 }
 
