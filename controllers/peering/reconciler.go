@@ -153,7 +153,7 @@ func (r *Reconciler) hold(s *scope) {
 	if r.ended == nil {
 		r.ended = map[string]time.Time{}
 	}
-	if !s.desired.Gone || len(s.step.Actions) == 0 {
+	if !s.desired.Deleted || len(s.step.Actions) == 0 {
 		delete(r.ended, name)
 		return
 	}
@@ -161,7 +161,7 @@ func (r *Reconciler) hold(s *scope) {
 	if _, known := r.ended[name]; !known || len(ends) > 0 {
 		r.ended[name] = now
 	}
-	if s.left = r.ended[name].Add(r.wait(peering.TakeOver)).Sub(now); s.left > 0 {
+	if s.left = r.ended[name].Add(r.wait(peering.ApplyTime)).Sub(now); s.left > 0 {
 		s.step.Actions = ends
 	}
 }
@@ -191,7 +191,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading RouteReflectorPool %q: %w", v1alpha1.SingletonName, err)
 	}
-	s.desired = peering.Desired{Name: s.object.Name, NotReflecting: notReflecting(pool), Gone: s.object.DeletionTimestamp != nil}
+	s.desired = peering.Desired{Name: s.object.Name, NotReflecting: notReflecting(pool), Deleted: s.object.DeletionTimestamp != nil}
 	s.labels = plan.DatastoreOptions{RoleLabel: pool.Spec.BGP.NodeLabel, ZoneLabel: pool.Spec.Topology.ZoneLabel, CalicoAPI: pool.Status.CalicoAPI}
 	if s.observed, err = r.Datastore.ObservePeering(ctx, s.labels); err != nil {
 		return fmt.Errorf("observing the cluster: %w", err)
@@ -205,10 +205,10 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err := r.gatherServices(ctx, s); err != nil {
 		return err
 	}
-	if s.desired.Allowed, err = parsed("spec.remote.allowedCIDRs", spec.Remote.AllowedCIDRs, peering.ParseCIDR); err != nil && !s.desired.Gone {
+	if s.desired.Allowed, err = parsed("spec.remote.allowedCIDRs", spec.Remote.AllowedCIDRs, peering.ParseCIDR); err != nil && !s.desired.Deleted {
 		return err
 	}
-	if s.observed.Apiservers, err = r.apiservers(ctx); err != nil && !s.desired.Gone {
+	if s.observed.Apiservers, err = r.apiservers(ctx); err != nil && !s.desired.Deleted {
 		return err
 	}
 	r.damp(s)

@@ -168,7 +168,7 @@ func (b *bench) start(cfg *rest.Config) {
 		Client: kube, Live: kube, Datastore: sessions{adapter, &b.up}, Namespace: namespace,
 		ReadSide: func(context.Context, *rest.Config) (planpeering.Side, error) { return b.side, b.sideErr },
 		Wait: func(d time.Duration) time.Duration {
-			if d == planpeering.TakeOver {
+			if d == planpeering.ApplyTime {
 				return time.Nanosecond
 			}
 			return d

@@ -108,7 +108,7 @@ func (r *Reconciler) dampingOf(o *v1alpha1.ClusterPeering) *damping {
 // damp holds back what a remote cluster that is followed declares, where it changes that too often.
 func (r *Reconciler) damp(s *scope) {
 	o := s.object
-	if s.desired.Gone || o.Spec.Remote.Static != nil {
+	if s.desired.Deleted || o.Spec.Remote.Static != nil {
 		delete(r.damping, o.Name)
 		return
 	}

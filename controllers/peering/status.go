@@ -26,7 +26,7 @@ func (s *scope) status(failure error) v1alpha1.ClusterPeeringStatus {
 		out.Sessions, out.Advertised = s.sessions(), texts(s.step.Advertised)
 	}
 	conditions := []metav1.Condition{s.ready(failure), s.remoteKnown(failure), s.established(failure)}
-	if s.desired.Gone {
+	if s.desired.Deleted {
 		conditions = conditions[:1] // the remote cluster is not looked at any more
 	}
 	for _, c := range conditions {
@@ -106,7 +106,7 @@ func (s *scope) ready(failure error) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, reasonNameTaken, "%s", taken)
 	case failure != nil:
 		return condition(kind, metav1.ConditionUnknown, reasonFailed, "%s", failure)
-	case s.desired.Gone:
+	case s.desired.Deleted:
 		return condition(kind, metav1.ConditionFalse, reasonDeleting, "what was written for it is being taken away")
 	case s.remoteErr != nil:
 		return condition(kind, metav1.ConditionUnknown, reasonRemoteUnknown, "the remote cluster is not known now, so nothing new is written: %s", s.remoteErr)

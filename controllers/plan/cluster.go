@@ -128,7 +128,7 @@ type Node struct {
 	Pooled bool
 	// Addresses are the BGP addresses, IPv4 before IPv6. Empty: the node speaks no BGP.
 	Addresses []netip.Addr
-	// MachineAddresses are the addresses in the Kubernetes node's status.
+	// MachineAddresses are the IP addresses in the Kubernetes node's status.
 	MachineAddresses []netip.Addr
 	// Subnets contain the BGP addresses, and possibly addresses of future nodes.
 	Subnets []netip.Prefix
@@ -344,7 +344,7 @@ type Session struct {
 	Peer        netip.Addr
 	Kind        SessionKind
 	Established bool
-	// Since is the first of the uninterrupted reports of this state that this process received, by its own clock; zero if none.
+	// Since is when this process received the first of uninterrupted reports of this state, by its own clock; zero if it has none.
 	Since time.Time
 }
 

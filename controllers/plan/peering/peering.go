@@ -69,8 +69,8 @@ type Desired struct {
 	Name string
 	// NotReflecting is why this cluster is not meant to have route reflectors, "" if it is.
 	NotReflecting string
-	// Gone: all objects of this ClusterPeering are to be deleted.
-	Gone bool
+	// Deleted: all objects of this ClusterPeering are to be deleted.
+	Deleted bool
 	// Pods and Services say what to advertise. ServiceCIDRs are the service ranges to advertise, OwnServices all that this
 	// cluster is known to have.
 	Pods, Services            bool
@@ -111,7 +111,7 @@ const (
 // Next returns what to write next for a ClusterPeering. If the remote cluster is not known, or there is a problem, it only
 // deletes BGPPeers of former reflectors and narrows the filter: see always.
 func Next(o Observed, d Desired) Decision {
-	if d.Gone {
+	if d.Deleted {
 		return deleteAll(o, d)
 	}
 	if o.Remote == nil {
@@ -321,8 +321,8 @@ func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 	return o.Cluster.Peers[i], true
 }
 
-// TakeOver is how long nodes may need to apply a written BGPPeer. Earlier reports may not show its effect.
-const TakeOver = 10 * time.Second
+// ApplyTime is how long nodes may need to apply a written BGPPeer. Earlier reports may not show its effect.
+const ApplyTime = 10 * time.Second
 
 // update updates one BGPPeer that differs. An update restarts its session, so all other sessions must be Established,
 // unless its own is not either.
@@ -352,7 +352,7 @@ func refresh(c plan.Cluster, peers []plan.Peer) []plan.Action {
 	var out []plan.Action
 	for _, p := range c.Peers {
 		ask := plan.RefreshStatus{Node: p.Node}
-		if hasName(peers, p.Name) && c.Statuses[p.Node].Updated.Before(p.Written.Add(TakeOver)) && !slices.Contains(out, plan.Action(ask)) {
+		if hasName(peers, p.Name) && c.Statuses[p.Node].Updated.Before(p.Written.Add(ApplyTime)) && !slices.Contains(out, plan.Action(ask)) {
 			out = append(out, ask)
 		}
 	}
@@ -425,7 +425,7 @@ func deleteOthers(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []pl
 		}
 	}
 	switch {
-	case !d.Gone:
+	case !d.Deleted:
 		return append(out, deletePools(o, d, pools)...)
 	case len(out) > 0:
 		return out

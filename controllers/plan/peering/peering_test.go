@@ -175,7 +175,7 @@ func TestTwoClustersThatCannotBeJoinedAreRefused(t *testing.T) {
 				require.Contains(t, s.Problem.Message, c.says)
 				require.Empty(t, s.Actions)
 			}
-			peered.two[0].d.Gone, peered.two[0].d.Announce = true, nil
+			peered.two[0].d.Deleted, peered.two[0].d.Announce = true, nil
 			require.Equal(t, peered.two[0].o.Cluster.Locked != nil, len(peered.actions()) == 0, "deleting it helps all the same, but for a lock")
 		})
 	}
@@ -207,13 +207,13 @@ func TestWhatIsWritten(t *testing.T) {
 			here.d.NotReflecting, here.o.Cluster.Statuses["r2"] = "there is none", plan.Status{}
 		}, nil},
 		"when the sessions are gone all else goes, also where the remote cluster is not known": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
-			here.unknown, here.d.Gone, here.d.Announce, here.o.Cluster.Peers = true, true, nil, nil
+			here.unknown, here.d.Deleted, here.d.Announce, here.o.Cluster.Peers = true, true, nil, nil
 		}, []string{
 			"announce the service addresses []", "delete IPPool " + name + "-10-201-0-0-16",
 			"delete IPPool " + name + "-10-211-0-0-16", "delete BGPFilter " + name,
 		}},
 		"the range of services is announced on where another ClusterPeering needs it": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
-			here.d.Gone, here.o.Pools, here.o.Cluster.Peers = true, nil, nil
+			here.d.Deleted, here.o.Pools, here.o.Cluster.Peers = true, nil, nil
 		}, []string{"delete BGPFilter " + name}},
 		"a range with an address of a node by now is let in no more": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
 			here.o.Cluster.Nodes = append(here.o.Cluster.Nodes, plan.Node{Name: "new", MachineAddresses: []netip.Addr{addr("10.201.3.3")}})
@@ -233,9 +233,9 @@ func TestWhatIsWritten(t *testing.T) {
 			here.o.Cluster.Nodes[0].Subnets = cidrs("10.0.0.0/8")
 		}, nil},
 		"of a datastore that is locked nothing goes": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) {
-			here.d.Gone, here.o.Cluster.Locked = true, plan.Problemf("DatastoreLocked", "it is locked")
+			here.d.Deleted, here.o.Cluster.Locked = true, plan.Problemf("DatastoreLocked", "it is locked")
 		}, nil},
-		"sessions go first": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) { here.d.Gone = true }, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1"}},
+		"sessions go first": {worldOf(1, 1).peered(t), func(_ *world, here, _ *cluster) { here.d.Deleted = true }, []string{"delete BGPPeer " + name + "-172-16-0-1-172-16-1-1"}},
 		"a session of a node whose role went keeps its BGPPeer until a reflector has one": {worldOf(1, 1).peered(t), func(w *world, here, _ *cluster) {
 			here.o.Cluster.Nodes[0].HasRoleLabel, here.o.Cluster.Statuses = false, map[string]plan.Status{}
 			w.join(0)

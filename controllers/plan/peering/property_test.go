@@ -109,7 +109,7 @@ func live(t *rapid.T, w *world) string {
 func (w *world) end(t *rapid.T, before [2]string) string {
 	first := rapid.IntRange(0, 1).Draw(t, "first to go")
 	for _, side := range []int{first, 1 - first} {
-		w.two[side].d.Gone, w.two[side].d.Announce = true, nil
+		w.two[side].d.Deleted, w.two[side].d.Announce = true, nil
 		if broken := w.run(t, 600); broken != "" {
 			return broken
 		}
@@ -157,7 +157,7 @@ var brokenDecisions = map[string]struct {
 	}},
 	"c: nothing is taken away": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
-		s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return is && !d.Gone })
+		s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { _, is := a.(plan.DeletePeer); return is && !d.Deleted })
 		return s
 	}},
 	"c: all with all": {"c:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
@@ -171,14 +171,14 @@ var brokenDecisions = map[string]struct {
 	}},
 	"d: the filter is left": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
-		if d.Gone {
+		if d.Deleted {
 			s.Actions = slices.DeleteFunc(s.Actions, func(a plan.Action) bool { return a.String() == "delete BGPFilter rrpool-peering-other" })
 		}
 		return s
 	}},
 	"d: a BGPPeer of another ClusterPeering goes": {"d:", func(_ int, o peering.Observed, d peering.Desired) peering.Decision {
 		s := peering.Next(o, d)
-		if d.Gone && len(s.Actions) > 0 {
+		if d.Deleted && len(s.Actions) > 0 {
 			s.Actions = append(s.Actions, plan.DeletePeer{Name: "rrpool-peering-third-1"})
 		}
 		return s
@@ -193,7 +193,7 @@ var brokenDecisions = map[string]struct {
 		o.Cluster.Peers = nil
 		s := peering.Next(o, d)
 		o.Cluster.Peers = with
-		if d.Gone && len(s.Actions) > 0 {
+		if d.Deleted && len(s.Actions) > 0 {
 			return s
 		}
 		return peering.Next(o, d)

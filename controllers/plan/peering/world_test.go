@@ -119,7 +119,7 @@ func (w *world) observed(side int) peering.Observed {
 	c := w.two[side]
 	o := c.o
 	o.Cluster.Nodes, o.Cluster.Peers = slices.Clone(o.Cluster.Nodes), slices.Clone(o.Cluster.Peers)
-	if !c.unknown && !c.d.Gone {
+	if !c.unknown && !c.d.Deleted {
 		o.Remote = w.two[1-side].side()
 	}
 	return o
@@ -277,7 +277,7 @@ func (w *world) broken() string {
 	for _, four := range w.families {
 		up := len(w.working(four)) > 0
 		w.joined[four] = w.joined[four] || up
-		if w.joined[four] && !up && !w.two[0].d.Gone && !w.two[1].d.Gone {
+		if w.joined[four] && !up && !w.two[0].d.Deleted && !w.two[1].d.Deleted {
 			return fmt.Sprintf("a: no session left (IPv4: %t)", four)
 		}
 	}

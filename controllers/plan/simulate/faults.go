@@ -24,7 +24,7 @@ type faults struct {
 	delays Delays
 	// perNode: each node is computed by itself, because nodes of one kind may differ after a fault.
 	perNode bool
-	// outages are those of nodes (a pair with "") and of links between two nodes. ended is when the last one was over.
+	// outages are the current ones, of a node (a pair with "") or of the link between two. ended is when a former one ended.
 	outages       map[pair]outage
 	ended         map[pair]time.Time
 	notReflecting map[string]time.Time // until when a node passes on nothing

@@ -106,7 +106,7 @@ func (t *tiers) homeZone(rack string, zones []string) string {
 	})
 }
 
-// placement assigns slots of a Hierarchy to nodes, so that the reflectors of a group are in different zones.
+// placement assigns slots of a Hierarchy to nodes, so that the reflectors of each rack are in different zones.
 type placement struct {
 	slots    []Slot
 	zone     []string // by slot: the zone of its node
@@ -185,7 +185,7 @@ func (p *placement) used(group string) map[string]int {
 	return used
 }
 
-// exchange exchanges the node of a newly assigned slot with that of another one, if all reflectors of its group are in one
+// exchange swaps the node of a newly assigned slot with that of another one, if all reflectors of its group are in one
 // zone, and those of the other group will not be.
 func (p *placement) exchange(i int) {
 	if p.occupied[i] {
