@@ -1,8 +1,7 @@
-// Package calico is the datastore adapter: it observes a cluster's BGP as
-// Calico stores it and makes the changes that a plan asks for.
+// Package calico is the datastore adapter: it observes a cluster's BGP as Calico stores it and makes the changes that a plan asks for.
 //
-// Calico's objects are CRDs of one of two API groups, as libcalico-go writes them, or are in an etcd of its own. Nodes are
-// Kubernetes Nodes: but with that etcd they are Calico's nodes as well.
+// Calico's objects are custom resources of one of two API groups, as libcalico-go writes them, or are in an etcd of Calico's own. With an etcd there is
+// a Node of Calico's for each Node of Kubernetes; without one the latter is both.
 package calico
 
 import (
@@ -39,21 +38,20 @@ const (
 	managedByValue = v1alpha1.ManagedByValue
 )
 
-// Config is what an Adapter needs.
+// Config configures an Adapter.
 type Config struct {
-	// RestConfig is the cluster.
+	// RestConfig connects to the cluster.
 	RestConfig *rest.Config
-	// Nodes reads Nodes, from a cache.
+	// Nodes reads Nodes from a cache.
 	Nodes client.Reader
-	// Live reads Nodes past that cache, nil where Nodes is none.
+	// Live reads Nodes past that cache, nil where Nodes is not a cache.
 	Live client.Reader
 	// Writer patches Nodes.
 	Writer client.Writer
 	Log    logr.Logger
-	// Now is the clock of receipt times and marks, time.Now when nil.
+	// Now is the clock, time.Now when nil.
 	Now func() time.Time
-	// Permit is asked before each of what may be many writes in a row, and gives the
-	// reason not to make it; nil permits all.
+	// Permit is called before each write of a series that may be long, and returns why it must not be made. nil permits all.
 	Permit func(context.Context) error
 }
 
@@ -61,17 +59,17 @@ type Config struct {
 type Adapter struct {
 	cfg Config
 
-	// calico is Calico's objects in group, which look chooses every groupCheck.
+	// calico are Calico's objects in group, which findGroup returns anew every checkPeriod.
 	calico *datastore
 	group  schema.GroupVersion
-	// etcd is where Calico's own etcd is, nil where the objects are in the apiserver, and etcdClient the client for it, once there is one.
-	etcd       *apiconfig.EtcdConfig
-	etcdClient *etcd.Client
-	look       func(context.Context) (GroupChoice, error)
-	groupCheck time.Duration
-	// routesRead is when it was last read who programs routes.
+	// etcd configures the client for Calico's own etcd, nil where the objects are in the apiserver. etcdClient is nil until useGroup succeeds.
+	etcd        *apiconfig.EtcdConfig
+	etcdClient  *etcd.Client
+	findGroup   func(context.Context) (GroupChoice, error)
+	checkPeriod time.Duration
+	// routesRead is when readRoutes succeeded last.
 	routesRead time.Time
-	// statusSubresource: the status of a CalicoNodeStatus is written apart from the rest, as far as we know.
+	// statusSubresource is true where the CRD of CalicoNodeStatus is known to have a status subresource.
 	statusSubresource atomic.Bool
 
 	store  *store
@@ -81,12 +79,12 @@ type Adapter struct {
 	nodeCheck nodeCheck
 }
 
-// watched are the kinds that are kept in memory.
+// watched are the kinds that the store keeps.
 var watched = []string{
 	apiv3.KindBGPPeer, apiv3.KindBGPConfiguration, apiv3.KindCalicoNodeStatus, libapiv3.KindBlockAffinity, apiv3.KindClusterInformation,
 }
 
-// New makes an Adapter. It makes no request until Start.
+// New makes an Adapter, which makes no request until Start.
 func New(cfg Config) (*Adapter, error) {
 	config, err := etcd.ConfigFromEnvironment()
 	if err != nil {
@@ -98,20 +96,20 @@ func New(cfg Config) (*Adapter, error) {
 	if cfg.Permit == nil {
 		cfg.Permit = func(context.Context) error { return nil }
 	}
-	a := &Adapter{cfg: cfg, etcd: config, groupCheck: groupCheckEvery, store: newStore(cfg.Now)}
-	a.look = func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
+	a := &Adapter{cfg: cfg, etcd: config, checkPeriod: groupCheckPeriod, store: newStore(cfg.Now)}
+	a.findGroup = func(ctx context.Context) (GroupChoice, error) { return ChooseGroup(ctx, cfg.RestConfig) }
 	if config != nil {
-		a.look, a.groupCheck = a.lookInEtcd, etcd.CheckPeriod
+		a.findGroup, a.checkPeriod = a.checkEtcd, etcd.CheckPeriod
 	}
-	a.store.fail(errors.New("choosing Calico's API group: not done yet"))
+	a.store.setLocationErr(errors.New("choosing Calico's API group: not done yet"))
 	if a.pods, err = newCalicoPods(cfg.RestConfig, cfg.Now, a.store.signal); err != nil {
 		return nil, fmt.Errorf("creating the client for calico-node's pods: %w", err)
 	}
 	return a, nil
 }
 
-// use takes the objects of a group for Calico's.
-func (a *Adapter) use(group schema.GroupVersion) error {
+// useGroup connects to Calico's objects in a group.
+func (a *Adapter) useGroup(group schema.GroupVersion) error {
 	if a.calico != nil && a.group == group {
 		return nil
 	}
@@ -120,7 +118,7 @@ func (a *Adapter) use(group schema.GroupVersion) error {
 		a.calico, a.group = calico, group
 		a.statusSubresource.Store(group == GroupV3 && a.etcd == nil)
 	}
-	a.store.fail(err)
+	a.store.setLocationErr(err)
 	return err
 }
 
@@ -128,7 +126,7 @@ func (a *Adapter) connect(group schema.GroupVersion) (*datastore, error) {
 	if a.etcd == nil {
 		return connect(a.cfg.RestConfig, group)
 	}
-	c, err := etcd.New(*a.etcd, a.store.doubt)
+	c, err := etcd.New(*a.etcd, a.store.requireLists)
 	if err != nil {
 		return nil, err
 	}
@@ -136,27 +134,27 @@ func (a *Adapter) connect(group schema.GroupVersion) (*datastore, error) {
 	return objectsOf(c, group), nil
 }
 
-// close ends the connection to Calico's etcd, if there is one.
+// close closes the connection to Calico's etcd, if there is one.
 func (a *Adapter) close() {
 	if a.etcdClient != nil {
 		_ = a.etcdClient.Close()
 	}
 }
 
-// lookInEtcd finds whether Calico's etcd answers.
-func (a *Adapter) lookInEtcd(ctx context.Context) (GroupChoice, error) {
-	err := a.use(GroupV3)
+// checkEtcd connects to Calico's etcd and checks that it answers.
+func (a *Adapter) checkEtcd(ctx context.Context) (GroupChoice, error) {
+	err := a.useGroup(GroupV3)
 	if err == nil {
 		err = a.etcdClient.Alive(ctx)
 	}
 	return GroupChoice{Group: GroupV3}, err
 }
 
-// Start watches until ctx ends, or Calico's objects have moved to another group, which is an error. It implements
-// manager.Runnable and is called once.
+// Start implements manager.Runnable. It watches until ctx ends, or until Calico's objects have moved to another group, which is an error. It is called
+// once.
 func (a *Adapter) Start(ctx context.Context) error {
 	defer a.close()
-	if err := a.choose(ctx); errors.Is(err, etcd.ErrNewCA) {
+	if err := a.chooseGroup(ctx); errors.Is(err, etcd.ErrNewCA) {
 		return err
 	} else if err != nil {
 		return nil
@@ -176,7 +174,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	var pods sync.WaitGroup
 	pods.Go(func() { a.pods.run(watching, a.cfg.Log) })
 	moved := a.followGroup(ctx)
-	// Stopping reports every object as deleted, which is not true.
+	// A syncer that stops reports every object as deleted.
 	a.store.stop()
 	stop()
 	pods.Wait()
@@ -184,18 +182,18 @@ func (a *Adapter) Start(ctx context.Context) error {
 	return moved
 }
 
-// NeedLeaderElection lets a follower watch too: it takes over with sessions whose age it has seen for itself.
+// NeedLeaderElection implements manager.LeaderElectionRunnable. A manager that is not the leader watches too: when it becomes the leader it knows how old
+// sessions are.
 func (a *Adapter) NeedLeaderElection() bool { return false }
 
-// Changes carries a value after something observed has changed, Nodes, blocks and
-// calico-node's pods on other nodes than reflectors excepted. Values not taken yet are merged into one.
+// Changes delivers a value after a change of anything observed, except Nodes, blocks, and calico-node's pods on nodes that are no reflectors. Changes
+// since the last value make one value.
 func (a *Adapter) Changes() <-chan struct{} { return a.store.changes }
 
-// Synced reports whether everything has been listed once.
+// Synced reports whether everything has been listed and can be watched.
 func (a *Adapter) Synced() bool { return a.store.ready() == nil }
 
-// WaitSynced waits until Synced, and until calico-node's pods are listed or known not to
-// be listable, or for the end of ctx.
+// WaitSynced waits until everything has been listed once, and calico-node's pods are listed or cannot be, or until ctx ends.
 func (a *Adapter) WaitSynced(ctx context.Context) error {
 	select {
 	case <-a.store.synced:
@@ -209,8 +207,7 @@ func (a *Adapter) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// Failing gives the reasons why objects cannot be listed or watched at the moment, nil
-// for none. It is for callers that cannot wait until that is over.
+// Failing returns why objects cannot be listed or watched at the moment, nil where they can. It is for callers that do not want to wait.
 func (a *Adapter) Failing() error {
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
@@ -249,15 +246,14 @@ func (a *Adapter) Apply(ctx context.Context, scope plan.DatastoreOptions, action
 	}
 }
 
-// RedirectLogs sends what libcalico-go logs, from warnings up, to log at
-// verbosity 1. Its logger belongs to the whole process: call it once, early.
+// RedirectLogs sends warnings and errors of libcalico-go to log, at verbosity 1. It sets the logger of the whole process: call it once, early.
 func RedirectLogs(log logr.Logger) {
 	logrus.SetOutput(io.Discard)
 	logrus.SetLevel(logrus.WarnLevel)
 	logrus.AddHook(logHook{log: log})
 }
 
-// logHook is the logrus.Hook that passes messages on. Fields may be whole objects and are left out, save for the error.
+// logHook is a logrus.Hook that passes messages on. It leaves out all fields except the error: they may be whole objects.
 type logHook struct{ log logr.Logger }
 
 func (logHook) Levels() []logrus.Level { return logrus.AllLevels }
@@ -267,8 +263,7 @@ func (h logHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// NameTakenError says that an object which rrpool wants to write exists already
-// and was not made by rrpool. It is left alone.
+// NameTakenError means that an object with the name of one that rrpool would write was not made by rrpool. It is left alone.
 type NameTakenError struct {
 	Kind, Name string
 }
@@ -279,16 +274,14 @@ func (e *NameTakenError) Error() string {
 		e.Kind, e.Name, managedByLabel, managedByValue)
 }
 
-// IsConflict reports whether err means that the object is no longer what the
-// decision was made on. Nothing was written: observe again and decide again.
+// IsConflict reports whether err means that the object has changed since it was observed. Nothing was written: observe and decide again.
 func IsConflict(err error) bool {
 	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	replaced := cause.Field == "metadata.uid" // the answer to a patch for an earlier object of the same name
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || replaced
 }
 
-// changed is the conflict of an object whose content, not only whose version,
-// is no longer what the decision was made on.
+// changed returns the error of a write that was decided on another content of the object.
 func changed(kind, name, why string) error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New(why)) //nolint:wrapcheck // it is made here
 }

@@ -240,9 +240,9 @@ func (b *bench) adapter() *Adapter {
 	b.t.Helper()
 	a := b.choosing()
 	if !inEtcd {
-		a.look = func(context.Context) (GroupChoice, error) { return GroupChoice{Group: group}, nil }
+		a.findGroup = func(context.Context) (GroupChoice, error) { return GroupChoice{Group: group}, nil }
 	}
-	require.NoError(b.t, a.use(group))
+	require.NoError(b.t, a.useGroup(group))
 	return a
 }
 

@@ -188,7 +188,7 @@ func TestThePodsOfCalicoNodeAreWatched(t *testing.T) {
 	state(plan.CalicoNodeReady)
 	b.cfg.Live, b.cfg.Nodes = mute{}, b.kube
 	b.observe()
-	b.clock.Move(nodesUnknown)
+	b.clock.Move(nodesUnknownLimit)
 	state(plan.CalicoNodeUnknown) // where the watch of Nodes stands still, that of pods may as well
 	b.cfg.Live = nil
 	b.nodeCheck.problem = nil
@@ -332,11 +332,11 @@ func TestWhatClusterInformationSaysOfBGP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &store{clusterType: c.kind}
-			refused, unknown := s.installed(c.without, c.unseen, c.reports)
+			refused, unknown := s.birdStatus(c.without, c.unseen, c.reports)
 			require.Equal(t, c.refused, refused)
 			require.Contains(t, unknown, c.unknown)
 			require.Equal(t, c.unknown == "", unknown == "")
-			_, unknown = s.installed(c.without, c.unseen, nil)
+			_, unknown = s.birdStatus(c.without, c.unseen, nil)
 			require.Equal(t, c.unknown == "", unknown == "", "a session that was seen is not forgotten when the report goes")
 		})
 	}

@@ -32,19 +32,19 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// qps is how many requests per second the objects of one kind may take on average, twice as many at a time: client-go's own
-// default of 5 would take minutes for what a migration writes.
+// qps limits the requests for Calico's objects to so many a second on average, and twice as many at once. With client-go's default of 5 the writes of a
+// migration would take minutes.
 const qps = 50
 
-// datastore is Calico's objects in one API group.
+// datastore gives access to Calico's objects in one API group.
 type datastore struct {
 	peers   objects[*apiv3.BGPPeer]
 	reports objects[*apiv3.CalicoNodeStatus]
-	// client has custom resources as they are.
+	// client reads and writes custom resources as they are stored.
 	client client.WithWatch
 }
 
-// connect makes a client for the objects in a group. It makes no request yet.
+// connect makes a datastore of the objects in a group. It makes no request.
 func connect(cfg *rest.Config, group schema.GroupVersion) (*datastore, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = qps, 2*qps
@@ -74,22 +74,21 @@ func objectsOf(c client.WithWatch, group schema.GroupVersion) *datastore {
 	}
 }
 
-// resource is an object that libcalico-go knows.
+// resource is an object of libcalico-go's.
 type resource interface {
 	client.Object
 	metav1.ObjectMetaAccessor
 }
 
-// metadataAnnotation is where Calico keeps metadata in the first group, as JSON. On reading it goes before the custom
-// resource's own.
+// metadataAnnotation is where Calico keeps metadata in the first group, as JSON. It overrides the custom resource's own.
 const metadataAnnotation = "projectcalico.org/metadata"
 
-// fromStored gives a custom resource of the first group the metadata that Calico keeps in its annotation.
-func fromStored(group schema.GroupVersion, o resource) error {
+// withCalicoMetadata sets an object's metadata to what metadataAnnotation has, if there is one.
+func withCalicoMetadata(group schema.GroupVersion, o resource) error {
 	if group == GroupV3 {
 		return nil
 	}
-	uid := o.GetUID() // Calico shows another
+	uid := o.GetUID() // libcalico-go would change it
 	if err := resources.ConvertK8sResourceToCalicoResource(o); err != nil {
 		return fmt.Errorf("parsing annotation %s of %s %q: %w", metadataAnnotation, o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
 	}
@@ -97,11 +96,11 @@ func fromStored(group schema.GroupVersion, o resource) error {
 	return nil
 }
 
-// unreadAnnotation, of an object in memory, has as JSON the fields that cannot be read. What bears it in the API is of others.
+// unreadAnnotation of an object in memory has the fields that cannot be read, as JSON. rrpool never writes it to the API.
 const unreadAnnotation = "rrpool.io/unread"
 
-// decode reads a custom resource in Calico's words. Calico's CRDs take any text for a duration and -1 for an AS number: such a field of spec or
-// status is left out and noted. Calico itself then reads no object of the kind.
+// decode reads a custom resource into a type of Calico's. Calico's CRDs accept any text for a duration and -1 for an AS number: a field of spec or status
+// that cannot be read is left out and noted in unreadAnnotation. Calico itself then reads no object of the kind.
 func decode(group schema.GroupVersion, raw *unstructured.Unstructured, into resource) error {
 	fill := func(o runtime.Object, from map[string]any) error {
 		text, err := json.Marshal(from)
@@ -130,14 +129,14 @@ func decode(group schema.GroupVersion, raw *unstructured.Unstructured, into reso
 	if err != nil {
 		return fmt.Errorf("parsing %s %q: %w", kind.Kind, raw.GetName(), err)
 	}
-	return asCalicoHas(group, kind, into, unread)
+	return toCalico(group, kind, into, unread)
 }
 
-// asCalicoHas gives a custom resource of this kind the metadata that Calico shows, and notes what could not be read.
-func asCalicoHas(group schema.GroupVersion, kind schema.GroupVersionKind, o resource, unread map[string]any) error {
+// toCalico sets kind and metadata as Calico shows them, and notes the fields that could not be read.
+func toCalico(group schema.GroupVersion, kind schema.GroupVersionKind, o resource, unread map[string]any) error {
 	managed := o.GetManagedFields()
 	o.GetObjectKind().SetGroupVersionKind(kind)
-	if err := fromStored(group, o); err != nil {
+	if err := withCalicoMetadata(group, o); err != nil {
 		return err
 	}
 	if kind.Kind == apiv3.KindBGPConfiguration && len(o.GetManagedFields()) == 0 {
@@ -153,11 +152,11 @@ func asCalicoHas(group schema.GroupVersion, kind schema.GroupVersionKind, o reso
 	return nil
 }
 
-// objects are those of one kind.
+// objects reads and writes the objects of one kind.
 type objects[T resource] struct {
 	client client.Client
 	group  schema.GroupVersion
-	// blank makes an object that knows its kind; the client does not keep it.
+	// blank makes an empty object with its kind set.
 	blank func() T
 }
 
@@ -171,9 +170,9 @@ func (n objects[T]) get(ctx context.Context, name string) (T, error) {
 	return o, decode(n.group, raw, o)
 }
 
-// write creates an object that has no version, and updates one that has. It gives what is there then.
+// write creates an object without a version, or updates one with a version, and returns what is stored.
 func (n objects[T]) write(ctx context.Context, o T) (T, error) {
-	stored, err := n.stored(o)
+	stored, err := n.toCRD(o)
 	if err == nil {
 		_, err = save(ctx, n.client, stored, "")
 	}
@@ -183,7 +182,7 @@ func (n objects[T]) write(ctx context.Context, o T) (T, error) {
 	return n.read(stored)
 }
 
-// save creates an object that has no version, and updates one that has. It says which of the two it has tried.
+// save creates an object without a version, or updates one with a version, and returns which of the two it has tried.
 func save(ctx context.Context, c client.Client, o client.Object, validation client.FieldValidation) (do string, err error) {
 	if o.GetResourceVersion() == "" {
 		return "creating", c.Create(ctx, o, validation) //nolint:wrapcheck // callers wrap
@@ -191,20 +190,20 @@ func save(ctx context.Context, c client.Client, o client.Object, validation clie
 	return "updating", c.Update(ctx, o, validation) //nolint:wrapcheck // callers wrap
 }
 
-// read gives an object of the API as Calico shows it.
+// read returns an object of the API as Calico shows it.
 func (n objects[T]) read(o T) (T, error) {
 	o.GetObjectKind().SetGroupVersionKind(n.blank().GetObjectKind().GroupVersionKind())
-	return o, fromStored(n.group, o)
+	return o, withCalicoMetadata(n.group, o)
 }
 
-// stored is the opposite of read.
-func (n objects[T]) stored(o T) (T, error) {
+// toCRD is the inverse of read.
+func (n objects[T]) toCRD(o T) (T, error) {
 	delete(o.GetAnnotations(), unreadAnnotation)
 	if n.group == GroupV3 {
 		return o, nil
 	}
 	if created := o.GetCreationTimestamp(); created.IsZero() {
-		o.SetCreationTimestamp(metav1.Now()) // as libcalico-go's own clients do: old ones update nothing without it
+		o.SetCreationTimestamp(metav1.Now()) // as libcalico-go does: its old versions update no object without it
 	}
 	uid := o.GetUID()
 	out, err := resources.ConvertCalicoResourceToK8sResource(o)
@@ -216,24 +215,24 @@ func (n objects[T]) stored(o T) (T, error) {
 	return o, nil
 }
 
-// backend lists and watches for the syncer, which calls nothing else.
+// backend implements the methods of api.Client that the syncer calls.
 type backend struct {
 	api.Client
 	client client.WithWatch
 	group  schema.GroupVersion
 }
 
-// listOf makes a list of custom resources as they are.
+// listOf makes an untyped list.
 func (b backend) listOf(kind string) client.ObjectList {
 	out := &unstructured.UnstructuredList{}
 	out.SetGroupVersionKind(b.group.WithKind(kind + "List"))
 	return out
 }
 
-// typedListOf makes a list that is read fast, in a fraction of the memory, and not at all where one field of one object cannot be read. From
-// an etcd such an object would be missing.
+// typedListOf makes a typed list where there is one: it is read fast and in a fraction of the memory, but fails where one field of one object cannot be
+// read. The client of an etcd would leave out that object instead, so with it the list is untyped.
 func (b backend) typedListOf(kind string) client.ObjectList {
-	_, known := blanks[kind]
+	_, known := newByKind[kind]
 	if _, inEtcd := b.client.(*etcd.Client); known && !inEtcd {
 		if out, err := b.client.Scheme().New(b.group.WithKind(kind + "List")); err == nil {
 			return out.(client.ObjectList) //nolint:forcetypeassert // it is one of Calico's
@@ -242,7 +241,7 @@ func (b backend) typedListOf(kind string) client.ObjectList {
 	return b.listOf(kind)
 }
 
-// pageOf is how many objects are listed at a time: there may be tens of thousands of affinities, and other objects of 1 MB each.
+// pageOf limits how many objects are listed at a time: there may be tens of thousands of affinities, and other objects may have 1 MB each.
 func pageOf(kind string) client.Limit {
 	if kind == libapiv3.KindBlockAffinity {
 		return 100
@@ -250,7 +249,7 @@ func pageOf(kind string) client.Limit {
 	return 25
 }
 
-// List implements api.Client.
+// List implements api.Client. It lists untyped objects where the typed ones cannot be read.
 func (b backend) List(ctx context.Context, of model.ListInterface, _ string) (*model.KVPairList, error) {
 	out := &model.KVPairList{}
 	for next := ""; ; {
@@ -273,7 +272,7 @@ func (b backend) List(ctx context.Context, of model.ListInterface, _ string) (*m
 	}
 }
 
-// Watch implements api.Client. It ends with an object of which a field cannot be read; then all are listed anew.
+// Watch implements api.Client. It ends at an object of which a field cannot be read; then the syncer lists all objects again.
 func (b backend) Watch(ctx context.Context, of model.ListInterface, opts api.WatchOptions) (api.WatchInterface, error) {
 	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: opts.Revision, AllowWatchBookmarks: true}}
 	w, err := b.client.Watch(ctx, b.typedListOf(kindOf(of)), from)
@@ -297,7 +296,7 @@ func (b backend) Watch(ctx context.Context, of model.ListInterface, opts api.Wat
 	return out, nil
 }
 
-// watcher is the api.WatchInterface that passes on what a watch brings in the syncer's words.
+// watcher implements api.WatchInterface.
 type watcher struct {
 	stop   context.CancelFunc
 	events chan api.WatchEvent
@@ -318,11 +317,11 @@ func (w watcher) Stop() { w.stop() }
 
 func (w watcher) ResultChan() <-chan api.WatchEvent { return w.events }
 
-// HasTerminated says nothing; only libcalico-go's own tests ask.
+// HasTerminated implements api.WatchInterface. Only libcalico-go's tests call it.
 func (w watcher) HasTerminated() bool { return false }
 
-// blanks make objects that know their kind. An affinity has a field whose type depends on the group, and stays as it is.
-var blanks = map[string]func() resource{
+// newByKind makes empty objects by kind. BlockAffinities are not among them: the type of a field of theirs depends on the group.
+var newByKind = map[string]func() resource{
 	apiv3.KindBGPPeer:            func() resource { return apiv3.NewBGPPeer() },
 	apiv3.KindBGPConfiguration:   func() resource { return apiv3.NewBGPConfiguration() },
 	apiv3.KindCalicoNodeStatus:   func() resource { return apiv3.NewCalicoNodeStatus() },
@@ -330,21 +329,21 @@ var blanks = map[string]func() resource{
 	libapiv3.KindNode:            func() resource { return libapiv3.NewNode() },
 }
 
-// pairOf is an object as the syncer passes it on. Calico leaves out one whose metadata annotation cannot be read; here it is noted.
+// pairOf converts an object for the syncer. Of an object that cannot be read only the name and the reason are passed on; Calico leaves it out.
 func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
 	o := object.(client.Object) //nolint:forcetypeassert // what is listed and watched is one
 	if kind != apiv3.KindBGPConfiguration {
-		o.SetManagedFields(nil) // the largest part of a small object, and nothing reads it
+		o.SetManagedFields(nil) // they are the largest part of a small object
 	}
 	name, revision := o.GetName(), o.GetResourceVersion()
-	if blank, known := blanks[kind]; known {
+	if blank, known := newByKind[kind]; known {
 		var err error
 		of := blank()
 		if raw, is := o.(*unstructured.Unstructured); is {
 			err = decode(b.group, raw, of)
 		} else {
 			of = o.(resource) //nolint:forcetypeassert // as listed
-			err = asCalicoHas(b.group, GroupV3.WithKind(kind), of, nil)
+			err = toCalico(b.group, GroupV3.WithKind(kind), of, nil)
 		}
 		if err != nil {
 			of = blank()
@@ -358,7 +357,7 @@ func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
 	return &model.KVPair{Key: model.ResourceKey{Kind: kind, Name: name}, Value: o, Revision: revision}
 }
 
-// slim leaves of what others may make many or large no more than is read.
+// slim removes what nothing reads from kinds of which others may make many or large objects.
 func slim(o client.Object) {
 	unread := func(kept ...string) func(string, string) bool {
 		return func(key, _ string) bool { return !slices.Contains(kept, key) }
@@ -390,5 +389,5 @@ func slim(o client.Object) {
 	}
 }
 
-// affinityFields are those that blockOf reads.
+// affinityFields are the fields that blockOf reads.
 var affinityFields = []string{"cidr", "node", "state", "deleted", "type"}

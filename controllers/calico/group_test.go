@@ -111,7 +111,7 @@ func TestAMigrationStopsEverythingAndThenItBeginsAnewInTheOtherGroup(t *testing.
 
 	begin := func() <-chan error {
 		a := b.choosing()
-		a.groupCheck, b.Adapter = 20*time.Millisecond, a
+		a.checkPeriod, b.Adapter = 20*time.Millisecond, a
 		_, err := a.Apply(t.Context(), scope, plan.RestoreMesh{})
 		require.ErrorContains(t, err, "not done yet", "nothing is written before the choice")
 		ended, ctx := make(chan error, 1), t.Context()
@@ -251,7 +251,7 @@ func TestWhoProgramsRoutesIsReadOnTheMeshAndOnReflectors(t *testing.T) {
 	} else {
 		create(apiv3.KindClusterInformation, "default", map[string]any{"calicoVersion": "v3.31.0"})
 	}
-	b.groupCheck = time.Millisecond
+	b.checkPeriod = time.Millisecond
 	b.run()
 	want := plan.PoolRoutes{CIDR: "10.5.0.0/16", Encapsulation: "IP-in-IP CrossSubnet", BIRD: true}
 	plain := plan.PoolRoutes{Encapsulation: "not encapsulated", BIRD: true}
@@ -296,7 +296,7 @@ func TestWhoProgramsRoutes(t *testing.T) {
 		"on the way to 3.34":                     {routeSettings{version: "v3.34.0-0.dev-7-g1a2b3c"}, bird, felix},
 		"on the way to 3.32":                     {routeSettings{version: "v3.32.0-0.dev-7-g1a2b3c"}, bird, bird},
 		"of a release that a vendor has named":   {routeSettings{version: "3.29.3-ibm1"}, bird, bird},
-		"of fields with other values":            {routeSettings{version: "v3.33.0", doubt: "x"}, unknown, unknown},
+		"of fields with other values":            {routeSettings{version: "v3.33.0", bgpUnknown: "x"}, unknown, unknown},
 		"given to Felix before 3.33: twice":      {routeSettings{version: "v3.31.5", felix: "Enabled"}, both, both},
 		"and taken from BIRD":                    {routeSettings{version: "v3.32.1", felix: "Enabled", bgp: "Disabled"}, felix, felix},
 		"taken from BIRD only":                   {routeSettings{version: "v3.32.1", bgp: "Disabled"}, nobody, nobody},

@@ -8,7 +8,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// advertisements are what a BGPConfiguration says of the communities that a node gives to the routes it announces.
+// advertisements are the fields of a BGPConfiguration that add communities to the routes which a node announces.
 type advertisements struct {
 	PrefixAdvertisements []struct {
 		CIDR        string
@@ -17,10 +17,10 @@ type advertisements struct {
 	Communities []struct{ Name, Value string }
 }
 
-// noAdvertise is 65535:65282. NO_EXPORT, which BIRD obeys too, stops nothing in one AS.
+// noAdvertise is the well-known community NO_ADVERTISE, 65535:65282. NO_EXPORT does not matter within one AS.
 const noAdvertise = 0xFFFFFF02
 
-// marksIn are the marks by node, those of the default object under "". One that has any of its own has none of the default object's.
+// marksIn returns the marks by node, those of the default object under "". A node with advertisements of its own does not use the default object's.
 func marksIn(found settingsList) map[string][]plan.Mark {
 	out := map[string][]plan.Mark{}
 	for _, c := range found.Items {
@@ -33,7 +33,7 @@ func marksIn(found settingsList) map[string][]plan.Mark {
 		}
 		out[node] = []plan.Mark{}
 		for _, p := range c.Spec.PrefixAdvertisements {
-			cidr, _ := ownRange(p.CIDR) // the zero one is any
+			cidr, _ := ownRange(p.CIDR) // the zero range means any
 			for _, community := range p.Communities {
 				if c.Spec.stops(community) {
 					text := fmt.Sprintf("%s: %s in BGPConfiguration %s", p.CIDR, community, c.Metadata.Name)
@@ -45,7 +45,7 @@ func marksIn(found settingsList) map[string][]plan.Mark {
 	return out
 }
 
-// stops reports whether BIRD passes on nothing with a community, by its value or name. One that cannot be read may be such.
+// stops reports whether BIRD does not pass on routes with a community, given by value or name. One that cannot be read may be such a community.
 func (a advertisements) stops(community string) bool {
 	for _, c := range a.Communities {
 		if c.Name == community {
@@ -55,7 +55,7 @@ func (a advertisements) stops(community string) bool {
 	}
 	parts := strings.Split(community, ":")
 	var value uint64
-	bits := map[int]int{2: 16, 3: 32}[len(parts)] // of three large ones none means anything to BIRD
+	bits := map[int]int{2: 16, 3: 32}[len(parts)] // large communities, with three parts, have no meaning for BIRD
 	for _, p := range parts {
 		n, err := strconv.ParseUint(p, 10, 32)
 		if err != nil || n>>bits > 0 {
@@ -66,7 +66,7 @@ func (a advertisements) stops(community string) bool {
 	return bits == 16 && value == noAdvertise || bits == 0
 }
 
-// marksOf are they by the names that Kubernetes has for nodes, nil for none.
+// marksOf returns the marks by Kubernetes' names of the nodes, nil for none.
 func (r routesRead) marksOf(j *join) (out map[string][]plan.Mark) {
 	for node, marks := range r.marks {
 		if out == nil {

@@ -25,18 +25,18 @@ import (
 
 // Annotations of the default BGPConfiguration.
 const (
-	// beforeAnnotation holds the mesh as it was before we switched it off.
+	// beforeAnnotation has the mesh settings saved before disabling.
 	beforeAnnotation = "rrpool.io/mesh-before"
-	// restoredAnnotation says when we switched it on again, in RFC 3339.
+	// restoredAnnotation has the time when we have restored the mesh, in RFC 3339.
 	restoredAnnotation = "rrpool.io/mesh-restored"
 )
 
-// defaultASN is the AS number of a cluster that does not say otherwise.
+// defaultASN is Calico's default AS number.
 const defaultASN = 64512
 
-// savedMesh is the content of beforeAnnotation, in Calico's own words so that nothing is lost in between.
+// savedMesh is the content of beforeAnnotation. It has Calico's own types, so that no field is lost.
 type savedMesh struct {
-	// Absent: there was no BGPConfiguration.
+	// Absent is true where there was no BGPConfiguration.
 	Absent         bool               `json:"absent,omitempty"`
 	Enabled        *bool              `json:"enabled,omitempty"`
 	Password       *apiv3.BGPPassword `json:"password,omitempty"`
@@ -47,18 +47,18 @@ func (m savedMesh) plan() plan.Mesh {
 	return plan.Mesh{Enabled: m.Enabled, Password: refOf(m.Password), MaxRestartTime: durationOf(m.MaxRestartTime)}
 }
 
-// meshIn is the mesh as a BGPConfiguration has it.
+// meshIn returns the mesh settings of a BGPConfiguration.
 func meshIn(spec apiv3.BGPConfigurationSpec) savedMesh {
 	return savedMesh{
 		Enabled: spec.NodeToNodeMeshEnabled, Password: spec.NodeMeshPassword, MaxRestartTime: spec.NodeMeshMaxRestartTime,
 	}
 }
 
-// on: the mesh is on unless written otherwise.
+// on reports whether the mesh is enabled, which is the default.
 func (m savedMesh) on() bool { return m.Enabled == nil || *m.Enabled }
 
-// saved reads what we kept on a BGPConfiguration, nil for nothing. What cannot be read counts as lost, and unread says why: the mesh of now,
-// or, while that is off, one with the password that our BGPPeers have taken over from it.
+// saved returns the mesh settings saved on a BGPConfiguration, nil for none. Where they cannot be read, unread says why, and they are the current settings,
+// or while the mesh is off those of a mesh with our BGPPeers' password, which they took over from it. The caller holds the lock.
 func (s *store) saved(o *apiv3.BGPConfiguration) (before *savedMesh, unread string) {
 	text, ok := o.Annotations[beforeAnnotation]
 	if !ok {
@@ -72,12 +72,12 @@ func (s *store) saved(o *apiv3.BGPConfiguration) (before *savedMesh, unread stri
 	if *out = meshIn(o.Spec); !out.on() {
 		*out = savedMesh{Absent: isOurs(o), Enabled: ptr.To(true), Password: s.peerPassword()}
 	}
-	return out, plan.Plain(fmt.Sprintf("%.256q is not what rrpool writes: %v", text, err), 512) // the error repeats what stands there
+	return out, plan.Plain(fmt.Sprintf("%.256q is not what rrpool writes: %v", text, err), 512) // the error quotes the text
 }
 
 // configOf maps the default BGPConfiguration. The caller holds the lock.
 func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
-	services, _ := servicesOf(o.Spec) // they only count as prefixes here
+	services, _ := servicesOf(o.Spec) // an error is reported by ObservePeering
 	out := plan.BGPConfig{
 		Exists: true, Mesh: meshIn(o.Spec).plan(), ASN: uint32(ptr.Deref(o.Spec.ASNumber, defaultASN)), Services: services,
 		Restored: timeOf(o.Annotations[restoredAnnotation]), ManagedBy: keeperOf(o), MeshWriter: writerOf(o),
@@ -90,7 +90,7 @@ func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 	return out
 }
 
-// keepers are tools that bring an object back to what is described elsewhere, by parts of the names that they leave on it.
+// keepers are tools that revert changes of objects which they manage, by a part of the names of their labels, annotations and field managers.
 var keepers = [][2]string{
 	{"argocd", "Argo CD"},
 	{"fluxcd.io", "Flux"},
@@ -107,7 +107,7 @@ var keepers = [][2]string{
 	{"app.kubernetes.io/instance", "Argo CD or Helm"},
 }
 
-// keeperOf names the first of them with what shows it.
+// keeperOf returns the first of the keepers that has left a trace on the object, with the trace, "" for none.
 func keeperOf(o *apiv3.BGPConfiguration) string {
 	var marks []string
 	for key := range o.Annotations {
@@ -130,7 +130,7 @@ func keeperOf(o *apiv3.BGPConfiguration) string {
 	return ""
 }
 
-// writerOf is the field manager that has written nodeToNodeMeshEnabled last.
+// writerOf returns the field manager that has written nodeToNodeMeshEnabled last, "" where that is not recorded.
 func writerOf(o *apiv3.BGPConfiguration) string {
 	last, name := time.Time{}, ""
 	for _, f := range o.ManagedFields {
@@ -141,7 +141,7 @@ func writerOf(o *apiv3.BGPConfiguration) string {
 	return name
 }
 
-// ownRange reads a range of this cluster as Calico does, which takes IPv4 in the form of IPv6 for IPv4.
+// ownRange parses a range of this cluster. As for Calico, an IPv4-mapped IPv6 range is one of IPv4.
 func ownRange(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	switch {
@@ -155,7 +155,7 @@ func ownRange(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// servicesOf are the ranges of services, and those that cannot be read.
+// servicesOf returns the ranges of services, and an error for those that cannot be read.
 func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix, unread error) {
 	add := func(cidr string) {
 		p, err := ownRange(cidr)
@@ -193,7 +193,7 @@ func encodeSaved(act plan.DisableMesh, live savedMesh, before *savedMesh) (strin
 	return string(text), nil
 }
 
-// rfc3339 is how times are written on objects.
+// rfc3339 renders a time for an annotation.
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // liveMesh is the default BGPConfiguration as it is now. It is written as the custom resource that was read, with only our fields changed: libcalico-go
@@ -231,7 +231,7 @@ func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	return out, nil
 }
 
-// updateConfig writes the version that was read, or a new object, with our changes, unless one of these failed.
+// updateConfig writes our changes to the version that was read, or creates the object, unless one of the changes failed.
 func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...error) (bool, error) {
 	if err := errors.Join(changes...); err != nil {
 		return false, err
@@ -242,8 +242,7 @@ func (a *Adapter) updateConfig(ctx context.Context, o *liveMesh, changes ...erro
 	return true, a.take(o.raw, apiv3.NewBGPConfiguration())
 }
 
-// set writes the mesh. All three fields change together: Calico refuses a
-// password or restart time of a mesh that is off.
+// set sets the mesh settings. The three fields change together: Calico refuses a password or restart time of a mesh that is off.
 func (o *liveMesh) set(m savedMesh) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiv3.BGPConfigurationSpec{
 		NodeToNodeMeshEnabled: m.Enabled, NodeMeshPassword: m.Password, NodeMeshMaxRestartTime: m.MaxRestartTime,
@@ -265,7 +264,7 @@ func (o *liveMesh) annotate(key, value string) error {
 	return errors.Join(o.drop("annotations", key), unstructured.SetNestedField(o.raw.Object, value, "metadata", "annotations", key))
 }
 
-// drop removes a label or annotation wherever it is kept. What else the object says stays as it is written.
+// drop removes a label or annotation, from the metadata and from metadataAnnotation.
 func (o *liveMesh) drop(of, key string) error {
 	unstructured.RemoveNestedField(o.raw.Object, "metadata", of, key)
 	text, ok := o.raw.GetAnnotations()[metadataAnnotation]
@@ -287,7 +286,7 @@ func (o *liveMesh) drop(of, key string) error {
 	return unstructured.SetNestedField(o.raw.Object, string(out), "metadata", "annotations", metadataAnnotation) //nolint:wrapcheck // they are strings
 }
 
-// meshObject is how errors call the object that holds the mesh.
+// meshObject is the name of the BGPConfiguration in errors.
 var meshObject = fmt.Sprintf("BGPConfiguration %q", defaultConfig)
 
 // applyToMesh makes one change to the default BGPConfiguration, in one write.
@@ -377,8 +376,8 @@ func (a *Adapter) noteMesh(ctx context.Context, o *liveMesh, act plan.NoteMesh) 
 	return a.updateConfig(ctx, o, err, o.annotate(beforeAnnotation, text))
 }
 
-// peerPassword is the one of our BGPPeers, in Calico's own words, nil where they have none. They took it over from
-// the mesh: without it the sessions of a mesh whose note is lost would come back unprotected. The caller holds the lock.
+// peerPassword returns the password of our BGPPeers, nil where they have none. They took it over from the mesh: a mesh whose saved settings are lost would
+// otherwise come back without one. The caller holds the lock.
 func (s *store) peerPassword() *apiv3.BGPPassword {
 	for _, name := range slices.Sorted(maps.Keys(s.peers)) {
 		p := s.peers[name]
@@ -406,8 +405,8 @@ func (a *Adapter) forgetMesh(ctx context.Context, o *liveMesh) (bool, error) {
 	return a.giveBack(ctx, o, errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation)))
 }
 
-// giveBack writes a BGPConfiguration from which a note of ours was taken. One that we made goes with the last note,
-// unless something was added to it.
+// giveBack writes a BGPConfiguration from which an annotation of ours was removed. One that we made is deleted with the last such annotation, unless
+// something was added to it.
 func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, error) {
 	left := apiv3.NewBGPConfiguration()
 	err = errors.Join(err, decode(a.group, o.raw, left))
@@ -423,8 +422,7 @@ func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, e
 	return a.updateConfig(ctx, o, err)
 }
 
-// untouched reports whether an object that we made, without our notes, says nothing that
-// Calico would not do without it. A setting that we do not know says something.
+// untouched reports whether an object that we made, without our annotations, says nothing but Calico's defaults. A setting that we do not know does.
 func (a *Adapter) untouched(raw *unstructured.Unstructured) bool {
 	left := apiv3.NewBGPConfiguration()
 	if err := decode(a.group, raw, left); err != nil || !meshIn(left.Spec).on() {
@@ -442,12 +440,12 @@ func (a *Adapter) untouched(raw *unstructured.Unstructured) bool {
 	return len(spec)+metadata == 0
 }
 
-// configDefaults are what the CRDs of several Calico versions write into every BGPConfiguration.
+// configDefaults are the defaults that the CRDs of some Calico versions write into every BGPConfiguration.
 var configDefaults = map[string]any{
 	"serviceLoadBalancerAggregation": string(apiv3.ServiceLoadBalancerAggregationEnabled), "logSeverityScreen": "Info",
 }
 
-// custom is the custom resource behind an object of Calico's.
+// custom makes an empty custom resource.
 func (a *Adapter) custom(kind, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(a.group.WithKind(kind))
@@ -455,7 +453,7 @@ func (a *Adapter) custom(kind, name string) *unstructured.Unstructured {
 	return o
 }
 
-// deleteVersion deletes exactly the version that was looked at: the one after it may be another's.
+// deleteVersion deletes an object if it still has the version that was read.
 func (a *Adapter) deleteVersion(ctx context.Context, o client.Object) (bool, error) {
 	return a.delete(ctx, o, client.Preconditions{ResourceVersion: ptr.To(o.GetResourceVersion())})
 }

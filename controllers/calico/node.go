@@ -39,8 +39,7 @@ const (
 	cordonedAnnotation = "rrpool.io/cordoned"
 )
 
-// leavingTaints say that a node is about to go, whoever decided that. The cluster
-// autoscaler's DeletionCandidate is not one: it takes that back more often than not.
+// leavingTaints mark nodes that are about to be removed. The cluster autoscaler's DeletionCandidate is not among them: it is mostly taken back.
 var leavingTaints = map[string]bool{
 	corev1.TaintNodeOutOfService:                true,
 	"node.cloudprovider.kubernetes.io/shutdown": true,
@@ -48,17 +47,17 @@ var leavingTaints = map[string]bool{
 	"karpenter.sh/disrupted":                    true,
 }
 
-// controlPlaneLabels mark nodes of the control plane, today and formerly.
+// controlPlaneLabels mark nodes of the control plane; the second was used before Kubernetes 1.24.
 var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
-// longestID is far beyond any cluster ID: what a node says of itself may be anything.
+// longestID limits texts from the cluster that are shown: annotations may contain anything.
 const longestID = 64
 
-// oldZoneLabel is what clouds used before topology.kubernetes.io/zone.
+// oldZoneLabel was used before topology.kubernetes.io/zone.
 const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 
-// nodeOf maps a Kubernetes Node. Like Calico, it takes an address, AS number or cluster ID that cannot be read for one that is
-// not there: such a node speaks no BGP, and must not keep all others from being served.
+// nodeOf maps a Kubernetes Node. As for Calico, an address, AS number or cluster ID that cannot be read does not exist; such a node must not keep the others
+// from being served.
 func nodeOf(n *corev1.Node, scope plan.DatastoreOptions) plan.Node {
 	out := plan.Node{
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
@@ -69,7 +68,7 @@ func nodeOf(n *corev1.Node, scope plan.DatastoreOptions) plan.Node {
 		ControlPlane: slices.ContainsFunc(controlPlaneLabels, func(key string) bool { return metav1.HasLabel(n.ObjectMeta, key) }),
 		CordonMark:   metav1.HasAnnotation(n.ObjectMeta, cordonedAnnotation),
 		Rack:         n.Labels[plan.RackLabel],
-		ReadyChanged: n.CreationTimestamp.Time, // without a Ready condition it is unknown since then, not dead
+		ReadyChanged: n.CreationTimestamp.Time, // a node without a Ready condition is not ready since its creation
 	}
 	out.CordonedByUs = out.CordonMark && out.Cordoned
 	for _, text := range n.Spec.PodCIDRs {
@@ -97,7 +96,7 @@ func nodeOf(n *corev1.Node, scope plan.DatastoreOptions) plan.Node {
 	return out
 }
 
-// readBGP takes addresses, cluster ID and AS number from Calico's annotations.
+// readBGP reads addresses, cluster ID and AS number from Calico's annotations.
 func readBGP(out *plan.Node, annotations map[string]string) {
 	unread := func(key string) {
 		if annotations[key] != "" {
@@ -126,7 +125,7 @@ func readBGP(out *plan.Node, annotations map[string]string) {
 	}
 }
 
-// calicoLabels are those that calicoctl gave, and whether they can be read.
+// calicoLabels returns the labels that calicoctl has set, and false where they cannot be read.
 func calicoLabels(n *corev1.Node) (out map[string]string, ok bool) {
 	if text := n.Annotations[labelsAnnotation]; text != "" && json.Unmarshal([]byte(text), &out) != nil {
 		return nil, false
@@ -144,16 +143,16 @@ func parseAddress(value string) (netip.Addr, bool) {
 	return addr, err == nil && addr.Zone() == ""
 }
 
-// timeOf reads a time of ours, zero when it is none any more.
+// timeOf parses a time that rrpool has written, zero where others have changed it to something else.
 func timeOf(s string) time.Time {
 	t, _ := time.Parse(time.RFC3339, s)
 	return t
 }
 
-// observeNodes reads all nodes, sorted by name, and how Calico's Nodes are joined to them.
+// observeNodes returns all nodes, sorted by name, and the join with Calico's Nodes.
 func (a *Adapter) observeNodes(ctx context.Context, scope plan.DatastoreOptions) ([]plan.Node, *join, error) {
 	if err := a.readDoubted(ctx); err != nil {
-		a.cfg.Log.Error(err, "what the last write to a node has done is not known") // the safety net goes on
+		a.cfg.Log.Error(err, "what the last write to a node has done is not known") // no failure: the safety net must go on
 	}
 	nodes, j, err := a.joinAll(ctx)
 	if err != nil {
@@ -167,7 +166,7 @@ func (a *Adapter) observeNodes(ctx context.Context, scope plan.DatastoreOptions)
 	return out, j, nil
 }
 
-// taintsOf are the node's taints as ToString writes them, never nil.
+// taintsOf returns a node's taints as KEY=VALUE:EFFECT, never nil.
 func taintsOf(n *corev1.Node) []string {
 	out := make([]string, 0, len(n.Spec.Taints))
 	for _, t := range n.Spec.Taints {
@@ -177,34 +176,35 @@ func taintsOf(n *corev1.Node) []string {
 }
 
 const (
-	// nodesCheckEvery is the shortest time between two looks at whether the cache of Nodes follows the apiserver. After
-	// one that took long, nodesRest times as long passes.
-	nodesCheckEvery = 15 * time.Second
-	nodesRest       = 10
-	// nodesCheckAgain is the same after a look that failed, or found it behind: the safety net gets half of the time at least.
-	nodesCheckAgain = 5 * time.Second
-	// nodesAnswer is how long the apiserver may take to answer, nodesCatchUp how long the cache then may take to have
-	// what the apiserver has. The safety net waits meanwhile.
-	nodesAnswer  = 10 * time.Second
+	// nodesCheckPeriod is the shortest time between two checks whether the cache of Nodes follows the apiserver. After a check that took long it is
+	// nodesCheckPause times as long as that took.
+	nodesCheckPeriod = 15 * time.Second
+	nodesCheckPause  = 10
+	// nodesRecheckPeriod replaces both after a check that failed or found the cache behind. If that check took longer, it is as long as that took: checks
+	// take at most half of the time.
+	nodesRecheckPeriod = 5 * time.Second
+	// nodesTimeout is how long the apiserver may take to answer, and nodesCatchUp how long the cache then may take to have the same. The safety net waits
+	// meanwhile.
+	nodesTimeout = 10 * time.Second
 	nodesCatchUp = 3 * time.Second
-	// nodesUnknown is how long it may stay unknown whether it has.
-	nodesUnknown = time.Minute
+	// nodesUnknownLimit is how long checks may fail before that is a problem.
+	nodesUnknownLimit = time.Minute
 )
 
-// fromCache lets an apiserver answer from its own watch cache, not from etcd.
+// fromCache lets an apiserver answer from its watch cache, not from etcd.
 var fromCache = &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}
 
-// nodeCheck is what is known of whether the cache of Nodes follows the apiserver.
+// nodeCheck is the state of the checks whether the cache of Nodes follows the apiserver.
 type nodeCheck struct {
 	mu sync.Mutex
-	// next is when to look again, failing since when looks fail, zero while they do not.
+	// next is when to check again, and failing since when checks fail, zero while they do not.
 	next, failing time.Time
 	problem       *plan.Problem
 }
 
-// staleNodes is the problem of a cache of Nodes that stands still, nil for none: a watch may bring nothing any more
-// without having ended, and a reflector that is dead then stays Ready. One request for the metadata of the reflectors
-// tells. Kubelets write their Nodes every five minutes at the latest, and what ends a reflector is written at once.
+// staleNodes returns the problem of a cache of Nodes that is out of date, nil for none. A watch may stop to bring changes without ending, and a reflector
+// that has failed then stays Ready. One request for the metadata of the reflectors shows it: kubelets write their Nodes every five minutes at the latest,
+// and the end of a reflector is written at once.
 func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 	before, due := a.nodesDue(role)
 	if !due {
@@ -216,9 +216,9 @@ func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	took := a.cfg.Now().Sub(began)
-	c.next = a.cfg.Now().Add(max(nodesCheckEvery, nodesRest*took))
+	c.next = a.cfg.Now().Add(max(nodesCheckPeriod, nodesCheckPause*took))
 	if err != nil || behind != "" {
-		c.next = a.cfg.Now().Add(max(nodesCheckAgain, took))
+		c.next = a.cfg.Now().Add(max(nodesRecheckPeriod, took))
 	}
 	switch {
 	case err == nil:
@@ -230,22 +230,22 @@ func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 	switch {
 	case err == nil && behind == "":
 		c.problem = nil
-	case c.problem != nil: // it stays as it was put first: a status is not to change all the time
+	case c.problem != nil: // the first message stays: the status must not change with every check
 	case behind != "":
-		c.problem = standsStill(fmt.Sprintf("node %s is not as the apiserver has it", behind))
-	case a.cfg.Now().Sub(c.failing) >= nodesUnknown:
-		c.problem = standsStill(fmt.Sprintf("what the apiserver has cannot be read: %v", err))
+		c.problem = staleProblem(fmt.Sprintf("node %s is not as the apiserver has it", behind))
+	case a.cfg.Now().Sub(c.failing) >= nodesUnknownLimit:
+		c.problem = staleProblem(fmt.Sprintf("what the apiserver has cannot be read: %v", err))
 	}
 	return c.problem
 }
 
-func standsStill(why string) *plan.Problem {
+func staleProblem(why string) *plan.Problem {
 	return plan.Problemf(reason.NodesStale, "the manager's watch of Nodes seems to stand still, as %s: nothing is changed meanwhile, "+
 		"but for the mesh that comes back; restart the manager if this lasts for minutes", why)
 }
 
-// nodesDue gives what the last look has found, and says whether the caller is to look again. Without a role, as where
-// there is no RouteReflectorPool, there is no node to look at.
+// nodesDue returns the problem that the last check has found, and whether the caller must check again. Without a role label, as where there is no
+// RouteReflectorPool, there is no node to check.
 func (a *Adapter) nodesDue(role string) (*plan.Problem, bool) {
 	c := &a.nodeCheck
 	c.mu.Lock()
@@ -254,12 +254,12 @@ func (a *Adapter) nodesDue(role string) (*plan.Problem, bool) {
 	if a.cfg.Live == nil || role == "" || now.Before(c.next) {
 		return c.problem, false
 	}
-	c.next = now.Add(nodesCheckEvery)
+	c.next = now.Add(nodesCheckPeriod)
 	return c.problem, true
 }
 
-// nodesBehind names a reflector that the cache does not have as the apiserver has it, "" for none. A patient one gives
-// the cache nodesCatchUp.
+// nodesBehind returns the name of a reflector of which the cache has another version than the apiserver, "" for none. With patient it gives the cache
+// nodesCatchUp.
 func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (behind string, err error) {
 	reflectors, err := a.calicoReflectors(ctx, role)
 	if err != nil {
@@ -285,10 +285,11 @@ func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (b
 	return behind, err
 }
 
+// nodeBehind is nodesBehind for the nodes that a list option selects, and cache reads from the cache.
 func (a *Adapter) nodeBehind(ctx context.Context, patient bool, of client.ListOption, cache func(context.Context, *corev1.NodeList) error) (behind string, err error) {
 	live := &metav1.PartialObjectMetadataList{}
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	asking, cancel := context.WithTimeout(ctx, nodesAnswer)
+	asking, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	if err := a.cfg.Live.List(asking, live, of, fromCache); err != nil {
 		return "", fmt.Errorf("listing the nodes that are route reflectors: %w", err)
@@ -307,8 +308,8 @@ func (a *Adapter) nodeBehind(ctx context.Context, patient bool, of client.ListOp
 	return "", err //nolint:wrapcheck // wrapped above
 }
 
-// behindOf names the first Node of which the cache has an older version than the list, or that only one of them has
-// although the list is the newer.
+// behindOf returns the name of the first Node of which the cache has an older version than the list, or that only one of them has although the list is the
+// newer.
 func behindOf(live *metav1.PartialObjectMetadataList, cached []corev1.Node) string {
 	behind := map[string]string{}
 	for i := range live.Items {

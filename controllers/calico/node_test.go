@@ -284,12 +284,12 @@ func TestASeatIsTheValueOfTheRoleLabel(t *testing.T) {
 				Labels:      map[string]string{scope.RoleLabel: tc.found},
 				Annotations: map[string]string{clusterIDAnnotation: "244.0.0.1", sinceAnnotation: "2026-05-01T00:00:00Z"},
 			}}
-			patch := withRole(n, scope, plan.SetReflector{ClusterID: "244.0.0.1", Slot: tc.slot}, "now")
+			patch := rolePatch(n, scope, plan.SetReflector{ClusterID: "244.0.0.1", Slot: tc.slot}, "now")
 			require.Equal(t, tc.change, patch != nil)
 			if patch != nil {
 				require.Equal(t, map[string]any{scope.RoleLabel: tc.written}, patch.labels)
 			}
-			patch = withRole(n, scope, plan.SetReflector{ClusterID: "244.0.0.2", Slot: tc.slot}, "now")
+			patch = rolePatch(n, scope, plan.SetReflector{ClusterID: "244.0.0.2", Slot: tc.slot}, "now")
 			require.Equal(t, "244.0.0.2", patch.annotations[clusterIDAnnotation], "another cluster ID")
 		})
 	}
@@ -400,9 +400,9 @@ func TestAnotherMachineOfTheNameIsAConflict(t *testing.T) {
 func TestReflectorsKeepTheirRoleWhenTheSpecNamesAnotherLabel(t *testing.T) {
 	old := map[string]string{"old": "rack-a-1"}
 	nodes := []plan.Node{{Marked: true, Labels: old}, {Labels: old}, {Marked: true}}
-	keepRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: "has(old)"}, {NodeSelector: "!has(old)"}}, "new")
+	keepFormerRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: "has(old)"}, {NodeSelector: "!has(old)"}}, "new")
 	require.False(t, nodes[0].HasRoleLabel, "no BGPPeer of ours has clients by it")
-	keepRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: `!has(old) && zone == "a"`}}, "new")
+	keepFormerRoles(nodes, []plan.Peer{{Owned: true, NodeSelector: `!has(old) && zone == "a"`}}, "new")
 	require.True(t, nodes[0].HasRoleLabel && nodes[0].Relabel && nodes[0].Slot == "rack-a-1")
 	require.False(t, nodes[1].HasRoleLabel || nodes[2].HasRoleLabel, "a label that rrpool did not set, and none")
 }

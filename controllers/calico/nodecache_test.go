@@ -72,45 +72,45 @@ func TestAWatchOfNodesThatStandsStillStopsEverythingButTheSafetyNet(t *testing.T
 	fine("nothing has changed")
 	edit()
 	fine("it was just looked at")
-	b.clock.Move(nodesCheckEvery)
+	b.clock.Move(nodesCheckPeriod)
 	stale(five, "an older version")
 	stale(five, "it does not end by itself")
 	b.cfg.Nodes = b.kube
 	stale(five, "it is not looked at all the time")
-	b.clock.Move(nodesCheckAgain)
+	b.clock.Move(nodesRecheckPeriod)
 	fine("it is looked at soon until it goes on")
 
 	still()
 	edit()
-	b.clock.Move(nodesCheckEvery)
+	b.clock.Move(nodesCheckPeriod)
 	b.cfg.Nodes = &late{Reader: b.kube, before: b.cfg.Nodes.(*frozen), lists: 3}
 	fine("it is given a moment")
 
 	still()
 	require.NoError(t, b.kube.Delete(t.Context(), b.liveNode(five)))
-	b.clock.Move(nodesCheckEvery)
+	b.clock.Move(nodesCheckPeriod)
 	stale(five, "one that is gone")
 	if inEtcd {
 		return // a node that is new there stands for none of Kubernetes, which is another problem
 	}
 	b.cfg.Nodes = b.kube
-	b.clock.Move(nodesCheckAgain)
+	b.clock.Move(nodesRecheckPeriod)
 	fine("nothing is left of it")
 	b.node("10.240.0.6", reflector)
-	b.clock.Move(nodesCheckEvery)
+	b.clock.Move(nodesCheckPeriod)
 	b.cfg.Nodes = empty{}
 	stale("10.240.0.6", "one that is new")
 
 	b.cfg.Nodes, b.cfg.Live = b.kube, mute{}
-	b.clock.Move(nodesCheckAgain)
+	b.clock.Move(nodesRecheckPeriod)
 	stale("10.240.0.6", "without an answer it is not over")
 	b.cfg.Live = exact{b.kube}
-	b.clock.Move(nodesCheckAgain)
+	b.clock.Move(nodesRecheckPeriod)
 	fine("with one it is")
 	b.cfg.Live = mute{}
-	b.clock.Move(nodesCheckEvery)
+	b.clock.Move(nodesCheckPeriod)
 	fine("a request may fail")
-	b.clock.Move(nodesUnknown)
+	b.clock.Move(nodesUnknownLimit)
 	stale("no answer", "but not all for a minute")
 }
 

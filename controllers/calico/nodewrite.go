@@ -26,11 +26,11 @@ type nodePatch struct {
 	labels, annotations map[string]any
 	// unschedulable is written when not nil.
 	unschedulable *bool
-	// exact: the node must be as it was read, or the patch is a conflict.
+	// exact makes the patch a conflict unless the node is as it was read.
 	exact bool
 }
 
-// patchNode is the only write to nodes. With Calico's own etcd all labels but the pool's are on Calico's Node.
+// patchNode makes every write to nodes. With Calico's own etcd, all labels except the pool's are on Calico's Node.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	if _, pool := p.labels[v1alpha1.PoolLabel]; a.etcd != nil && len(p.labels) > 0 && !pool {
 		return a.patchCalicoNode(ctx, node.Name, p)
@@ -38,8 +38,8 @@ func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch)
 	return a.patchKubeNode(ctx, node, p)
 }
 
-// patchKubeNode is the only write to Nodes of Kubernetes. With the UID in it, a node that has come back with another machine under
-// the same name is a conflict. A mark on a node that a person has uncordoned goes with whatever is written.
+// patchKubeNode makes every write to Nodes of Kubernetes. The patch has the UID, so that it is a conflict with another machine of the same name. It also
+// removes our mark of a cordon from a node that a person has uncordoned.
 func (a *Adapter) patchKubeNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	notes := map[string]any{}
 	if metav1.HasAnnotation(node.ObjectMeta, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
@@ -73,10 +73,9 @@ func (a *Adapter) patchKubeNode(ctx context.Context, node *corev1.Node, p nodePa
 	return nil
 }
 
-// readDoubted reads the Nodes whose last write failed, past the cache: it may have been made all the same, and
-// the cache not show it for a while.
+// readDoubted reads the Nodes whose last write failed, past the cache: the write may have been made, and the cache may not show it for a while.
 func (a *Adapter) readDoubted(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, nodesAnswer)
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	for name := range a.recent.doubted.Range {
 		var live corev1.NodeList // the manager may list Nodes, and not get one
@@ -91,10 +90,10 @@ func (a *Adapter) readDoubted(ctx context.Context) error {
 	return nil
 }
 
-// node reads a Node, from the cache or as we have written it last, with what is on Calico's.
+// node reads a Node, from the cache or as we have written it last, joined with Calico's.
 func (a *Adapter) node(ctx context.Context, scope plan.DatastoreOptions, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	if err := errors.Join(a.readDoubted(ctx), a.reread(ctx, name)); err != nil {
+	if err := errors.Join(a.readDoubted(ctx), a.refreshCalicoNode(ctx, name)); err != nil {
 		return nil, err
 	}
 	if err := a.cfg.Nodes.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
@@ -104,15 +103,15 @@ func (a *Adapter) node(ctx context.Context, scope plan.DatastoreOptions, name st
 	return j.joined(a.recent.latest(node), scope), err
 }
 
-// recentNodes bridges the moment between a write and its arrival in the cache.
+// recentNodes has our writes to Nodes that have not arrived in the cache.
 type recentNodes struct {
-	// written are Nodes by name, doubted the names of those of which it is not known whether they have been written.
+	// written are Nodes by name, and doubted the names of those whose last write failed.
 	written, doubted sync.Map
 }
 
 func (r *recentNodes) keep(n *corev1.Node) { r.written.Store(n.Name, n) }
 
-// latest gives the newer of what is cached and what was written.
+// latest returns the newer of the cached Node and the one that we have written.
 func (r *recentNodes) latest(cached *corev1.Node) *corev1.Node {
 	written, ok := r.written.Load(cached.Name)
 	if !ok {
@@ -125,26 +124,26 @@ func (r *recentNodes) latest(cached *corev1.Node) *corev1.Node {
 	return cached
 }
 
-// applyToNode makes a change to a Node, in one write. Nothing has to be taken from a node that is gone.
+// applyToNode makes one change to a Node, in one write. To remove something from a node that no longer exists is no change.
 func (a *Adapter) applyToNode(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error) {
 	at := rfc3339(a.cfg.Now())
 	switch act := action.(type) {
 	case plan.SetReflector:
-		return a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return withRole(n, scope, act, at) })
+		return a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return rolePatch(n, scope, act, at) })
 	case plan.CordonNode:
-		return a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return cordoned(n, at) })
+		return a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return cordonPatch(n, at) })
 	case plan.ClearReflector:
-		return ifThere(a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return withoutRole(n, scope) }))
+		return ignoreMissing(a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return clearRolePatch(n, scope) }))
 	case plan.SetRack:
-		return ifThere(a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return withLabel(n, plan.RackLabel, act.Rack) }))
+		return ignoreMissing(a.changeNode(ctx, scope, act.Node, func(n *corev1.Node) *nodePatch { return labelPatch(n, plan.RackLabel, act.Rack) }))
 	case plan.UncordonNode:
-		return ifThere(a.changeNode(ctx, scope, act.Node, uncordoned))
+		return ignoreMissing(a.changeNode(ctx, scope, act.Node, uncordonPatch))
 	default:
 		return false, fmt.Errorf("applying %T: not an action of the datastore", action)
 	}
 }
 
-// changeNode makes the patch that edit asks for, nil for none.
+// changeNode makes the patch that edit returns, nil for none.
 func (a *Adapter) changeNode(ctx context.Context, scope plan.DatastoreOptions, name string, edit func(*corev1.Node) *nodePatch) (bool, error) {
 	node, err := a.node(ctx, scope, name)
 	if err != nil {
@@ -157,17 +156,16 @@ func (a *Adapter) changeNode(ctx context.Context, scope plan.DatastoreOptions, n
 	return true, a.patchNode(ctx, node, *p)
 }
 
-// ifThere takes a node that is gone for one where there is nothing to change.
-func ifThere(did bool, err error) (bool, error) {
+// ignoreMissing replaces the error of a node that does not exist by no change.
+func ignoreMissing(did bool, err error) (bool, error) {
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	return did, err
 }
 
-// withRole gives a node label, cluster ID and mark. Selectors may ask for the label's
-// value, so another one is put right, whoever wrote it.
-func withRole(n *corev1.Node, scope plan.DatastoreOptions, act plan.SetReflector, at string) *nodePatch {
+// rolePatch sets the role's label, cluster ID and mark. BGPPeers may select by the label's value, so that is corrected, whoever wrote it.
+func rolePatch(n *corev1.Node, scope plan.DatastoreOptions, act plan.SetReflector, at string) *nodePatch {
 	slot := cmp.Or(act.Slot, topology.SlotSingle)
 	if now := nodeOf(n, scope); now.Slot == slot && now.Marked && now.ClusterID == act.ClusterID {
 		return nil
@@ -178,8 +176,8 @@ func withRole(n *corev1.Node, scope plan.DatastoreOptions, act plan.SetReflector
 	}
 }
 
-// withoutRole takes label, cluster ID and mark from a node.
-func withoutRole(n *corev1.Node, scope plan.DatastoreOptions) *nodePatch {
+// clearRolePatch removes the role's label, cluster ID and mark.
+func clearRolePatch(n *corev1.Node, scope plan.DatastoreOptions) *nodePatch {
 	if now := nodeOf(n, scope); !now.HasRoleLabel && !now.Marked && now.ClusterID == "" {
 		return nil
 	}
@@ -189,8 +187,8 @@ func withoutRole(n *corev1.Node, scope plan.DatastoreOptions) *nodePatch {
 	}
 }
 
-// withLabel gives a node a label, or takes it away where the value is "".
-func withLabel(n *corev1.Node, key, value string) *nodePatch {
+// labelPatch sets a label, or removes it where the value is "".
+func labelPatch(n *corev1.Node, key, value string) *nodePatch {
 	now, labelled := n.Labels[key]
 	switch {
 	case labelled == (value != "") && now == value:
@@ -201,19 +199,17 @@ func withLabel(n *corev1.Node, key, value string) *nodePatch {
 	return &nodePatch{labels: map[string]any{key: value}}
 }
 
-// cordoned keeps new pods off a node and marks that as ours. A node that is cordoned
-// already is left as it is: whoever did it undoes it. The patch is for the node as it
-// was read, so that a person who cordons it in the same moment keeps that cordon.
-func cordoned(n *corev1.Node, at string) *nodePatch {
+// cordonPatch cordons a node and marks that as ours. A node that is cordoned already is left alone. The patch is exact, so that the cordon of a person at the
+// same moment stays theirs.
+func cordonPatch(n *corev1.Node, at string) *nodePatch {
 	if n.Spec.Unschedulable {
 		return nil
 	}
 	return &nodePatch{annotations: map[string]any{cordonedAnnotation: at}, unschedulable: ptr.To(true), exact: true}
 }
 
-// uncordoned undoes cordoned. A node without our mark is left alone, and one that a
-// person has uncordoned only loses the mark.
-func uncordoned(n *corev1.Node) *nodePatch {
+// uncordonPatch undoes cordonPatch. A node without our mark is left alone, and one that a person has uncordoned only loses the mark.
+func uncordonPatch(n *corev1.Node) *nodePatch {
 	if !metav1.HasAnnotation(n.ObjectMeta, cordonedAnnotation) {
 		return nil
 	}
@@ -224,24 +220,23 @@ func uncordoned(n *corev1.Node) *nodePatch {
 	return p
 }
 
-// Nodes are the nodes of the cluster for a provider that chooses among them, with the zone and role of a scope.
+// Nodes gives a provider the nodes of the cluster to choose among.
 type Nodes struct {
 	adapter *Adapter
 	scope   plan.DatastoreOptions
 }
 
-// Nodes gives the nodes as Observe does, and nothing else.
+// Nodes returns access to the nodes as Observe maps them.
 func (a *Adapter) Nodes(scope plan.DatastoreOptions) Nodes { return Nodes{adapter: a, scope: scope} }
 
-// List gives all nodes, sorted by name, without their blocks. It makes no request.
+// List returns all nodes, sorted by name, without their blocks. It makes no request.
 func (n Nodes) List(ctx context.Context) ([]plan.Node, error) {
 	nodes, _, err := n.adapter.observeNodes(ctx, n.scope)
 	n.adapter.addCalicoNodes(nodes, false)
 	return nodes, err
 }
 
-// SetPool writes the pool label of a node in one patch, or removes it where pool
-// is "". An error that IsConflict means that another machine bears the name now.
+// SetPool sets the pool label of a node in one patch, or removes it where pool is "". IsConflict(err) means that another machine has the name now.
 func (n Nodes) SetPool(ctx context.Context, node plan.Node, pool string) error {
 	live, err := n.adapter.node(ctx, n.scope, node.Name)
 	if apierrors.IsNotFound(err) && pool == "" {
@@ -253,7 +248,7 @@ func (n Nodes) SetPool(ctx context.Context, node plan.Node, pool string) error {
 	if string(live.UID) != node.UID {
 		return changed("Node", node.Name, "another machine bears the name now")
 	}
-	if p := withLabel(live, v1alpha1.PoolLabel, pool); p != nil {
+	if p := labelPatch(live, v1alpha1.PoolLabel, pool); p != nil {
 		return n.adapter.patchNode(ctx, live, *p)
 	}
 	return nil

@@ -22,12 +22,12 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// lockedMessage: a migration locks the objects that it moves, and leaves them locked when it is done: nobody reads them.
+// lockedMessage describes a locked datastore. A migration locks the objects that it moves and leaves the old ones locked.
 const lockedMessage = "Calico's datastore is locked (spec.datastoreReady of ClusterInformation default is false), as while its objects are migrated"
 
-// Observe gives everything known, from memory: at rest it makes at most one request every nodesCheckEvery. It fails
-// while any of it is unknown, as before the first list or while a watch cannot be kept up. A watch of Nodes that stands
-// still is a problem, not a failure: the safety net goes by reports and pods, and must not stand still with it.
+// Observe returns what is known of the cluster, from memory: without changes it makes at most one request every nodesCheckPeriod. It fails while anything is
+// unknown, as before the first list or while a watch fails. A watch of Nodes that brings no changes any more is a problem and no failure: the safety net
+// uses reports and pods, and must go on.
 func (a *Adapter) Observe(ctx context.Context, scope plan.DatastoreOptions) (plan.Cluster, error) {
 	if err := a.store.ready(); err != nil {
 		return plan.Cluster{}, err
@@ -53,12 +53,12 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.DatastoreOptions) (pla
 		out.Peers = append(out.Peers, peer)
 	}
 	slices.SortFunc(out.Peers, func(x, y plan.Peer) int { return strings.Compare(x.Name, y.Name) })
-	keepRoles(out.Nodes, out.Peers, scope.RoleLabel)
+	keepFormerRoles(out.Nodes, out.Peers, scope.RoleLabel)
 	addBlocks(out.Nodes, a.store.blocks, j)
 	out.Routes.Unknown = cmp.Or(out.Routes.Unknown, addPodCIDRs(out.Nodes, pods.variables[podCIDRVariable], len(a.store.blocks) > 0))
 	out.Routes.Pools = relevantTo(out.Nodes, out.Routes.Pools)
 	out.Statuses = statusesOf(out.Nodes, a.store.statuses, j)
-	withoutBIRD, out.BGPUnknown = a.store.installed(withoutBIRD, unknown, out.Statuses)
+	withoutBIRD, out.BGPUnknown = a.store.birdStatus(withoutBIRD, unknown, out.Statuses)
 	out.Problems = append(problems(out.Nodes, a.store.watchStatuses, withoutBIRD, a.group), j.problems(a.store.version)...)
 	out.Locked = cmp.Or(otherDatastore(scope.CalicoAPI, out.CalicoAPI), a.store.lockProblem())
 	if p := a.store.unreadable(); p != nil {
@@ -70,8 +70,8 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.DatastoreOptions) (pla
 	return out, nil
 }
 
-// note keeps what of an object cannot be read, but for BGPPeers and reports of ours, which are written anew. The caller holds the lock.
-func (s *store) note(kind string, o metav1.Object) {
+// noteUnread keeps which fields of an object cannot be read, except for our BGPPeers and reports, which are written again. The caller holds the lock.
+func (s *store) noteUnread(kind string, o metav1.Object) {
 	report, ok := o.(*apiv3.CalicoNodeStatus)
 	text := o.GetAnnotations()[unreadAnnotation]
 	if kind == apiv3.KindBGPPeer && isOurs(o) || ok && isReport(report) {
@@ -90,7 +90,7 @@ func (s *store) setUnread(kind, name, text string) {
 	s.signal()
 }
 
-// unreadable names it. The caller holds the lock.
+// unreadable returns the problem of fields that cannot be read, nil for none. The caller holds the lock.
 func (s *store) unreadable() *plan.Problem {
 	var bad []string
 	for _, key := range slices.Sorted(maps.Keys(s.unread)) {
@@ -99,10 +99,10 @@ func (s *store) unreadable() *plan.Problem {
 	return plan.ProblemIf(len(bad) > 0, reason.ObjectUnreadable, "%s: these fields cannot be read, and Calico then reads no object of that kind any more: correct them", plan.Few(bad))
 }
 
-// installed adds what ClusterInformation says of how Calico was installed to what its pods say: why none runs BIRD, and why it is not known
-// whether one does. A report of a session proves that one does, also when it is
-// not asked for any more: machines that were ordered then take half an hour. The caller holds the lock.
-func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.Status) (string, string) {
+// birdStatus returns why no node runs BIRD, and why it is not known whether any does, from what the pods show and what ClusterInformation says of the
+// installation. Any report of a session has proven that BIRD runs, also when no report is requested any more: otherwise machines would be ordered that take
+// half an hour. The caller holds the lock.
+func (s *store) birdStatus(withoutBIRD, unknown string, reports map[string]plan.Status) (string, string) {
 	of := strings.Split(s.clusterType, ",")
 	named := fmt.Sprintf("clusterType of ClusterInformation %s is %q", defaultConfig, plan.Plain(s.clusterType, longestID))
 	runs := func(st plan.Status) bool {
@@ -122,7 +122,7 @@ func (s *store) installed(withoutBIRD, unknown string, reports map[string]plan.S
 	return "", unknown
 }
 
-// canalType is in the clusterType of Canal, and beside bgp in that of a Calico which has replaced it: words are only added.
+// canalType is part of Canal's clusterType. It stays when Calico replaces Canal, and bgp is added.
 const canalType = "canal"
 
 // addCalicoNodes adds the states of calico-node's pods to the nodes. Where the watch of Nodes stands still, that of pods may as well: then a pod that
@@ -137,8 +137,8 @@ func (a *Adapter) addCalicoNodes(nodes []plan.Node, stale bool) podView {
 	return pods
 }
 
-// otherDatastore: Calico's objects are looked for where they were not before, in an etcd or no more in one. What is found there says nothing
-// about what was made before.
+// otherDatastore returns the problem of Calico's objects being read from an etcd and before not, or the other way round: what was written before is not
+// there. It is nil for none.
 func otherDatastore(before, now string) *plan.Problem {
 	if before == "" || (before == EtcdAPI) == (now == EtcdAPI) {
 		return nil
@@ -148,8 +148,8 @@ func otherDatastore(before, now string) *plan.Problem {
 		`kubectl patch routereflectorpool default --subresource=status --type=merge --patch '{"status":{"calicoAPI":null}}'`, before, now, etcd.DatastoreVariable)
 }
 
-// keepRoles leaves reflectors in their role whose label spec.bgp.nodeLabel named before, as long as BGPPeers of ours select by that.
-func keepRoles(nodes []plan.Node, peers []plan.Peer, label string) {
+// keepFormerRoles counts nodes as reflectors that have the label which spec.bgp.nodeLabel named before, as long as BGPPeers of ours select by it.
+func keepFormerRoles(nodes []plan.Node, peers []plan.Peer, label string) {
 	for _, p := range peers {
 		former := topology.RoleLabel(p, label)
 		if !p.Owned || former == label {
@@ -176,8 +176,8 @@ func addBlocks(nodes []plan.Node, blocks map[string]block, j *join) {
 	}
 }
 
-// addPodCIDRs puts the nodes' own ranges in the place of blocks where the variable says so. Where it cannot be read, BlockAffinities show that it
-// does not; without any, what is announced is not known.
+// addPodCIDRs replaces the nodes' blocks by their podCIDRs where the variable says that they announce these. Where it cannot be read, BlockAffinities prove
+// that they do not; without any, it is not known what nodes announce.
 func addPodCIDRs(nodes []plan.Node, variable string, affinities bool) (unknown string) {
 	use, err := strconv.ParseBool(cmp.Or(variable, "false"))
 	if err != nil && !affinities {
@@ -191,7 +191,7 @@ func addPodCIDRs(nodes []plan.Node, variable string, affinities bool) (unknown s
 	return ""
 }
 
-// statusesOf gives the reports that we asked for, by node.
+// statusesOf returns the reports that we have requested, by node.
 func statusesOf(nodes []plan.Node, reports map[string]*report, j *join) map[string]plan.Status {
 	addresses := map[string][]netip.Addr{}
 	for _, n := range nodes {
@@ -209,7 +209,7 @@ func statusesOf(nodes []plan.Node, reports map[string]*report, j *join) map[stri
 	return out
 }
 
-// problems names what keeps rrpool from changing anything.
+// problems returns the problems for which rrpool changes nothing.
 func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD string, group schema.GroupVersion) []plan.Problem {
 	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
 		if watches[kind].missing {
@@ -244,13 +244,13 @@ type block struct {
 	prefix netip.Prefix
 }
 
-// blockOf gives the block of an affinity, and false for one that is not, or no longer, announced by a node.
+// blockOf returns the block of an affinity, and false for one that no node announces.
 func blockOf(o *unstructured.Unstructured) (block, bool) {
 	text := func(field string) string {
 		value, _, _ := unstructured.NestedString(o.Object, "spec", field)
 		return value
 	}
-	deleted, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "deleted") // a text in the first group
+	deleted, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "deleted") // a string in the first group, a bool in the second
 	virtual := text("type") != "" && text("type") != "host"                      // old versions of Calico write no type: all are of hosts
 	prefix, err := netip.ParsePrefix(text("cidr"))
 	if err != nil || virtual || fmt.Sprint(deleted) == "true" || text("state") != string(model.StateConfirmed) {

@@ -33,7 +33,7 @@ func peerOf(o *apiv3.BGPPeer) plan.Peer {
 	}
 	switch mode := o.Spec.NextHopMode; {
 	case mode == nil:
-		out.KeepNextHop = o.Spec.KeepOriginalNextHop // with nextHopMode Calico does not look at it
+		out.KeepNextHop = o.Spec.KeepOriginalNextHop // Calico ignores it where nextHopMode is set
 	case string(*mode) != string(apiv3.NextHopModeAuto):
 		out.KeepNextHop = string(*mode) == string(apiv3.NextHopModeKeep)
 		out.SelfNextHop = !out.KeepNextHop
@@ -46,8 +46,7 @@ func peerOf(o *apiv3.BGPPeer) plan.Peer {
 	return out
 }
 
-// extraOf is the canonical JSON of the fields that plan.Peer does not have, ""
-// for none. A field that says what Calico does anyway says nothing.
+// extraOf returns the fields that plan.Peer does not have as JSON, "" for none. A field with Calico's default is none.
 func extraOf(spec apiv3.BGPPeerSpec) string {
 	spec.Node, spec.NodeSelector, spec.PeerIP, spec.PeerSelector = "", "", "", ""
 	spec.ASNumber, spec.LocalASNumber, spec.MaxRestartTime, spec.Filters, spec.KeepOriginalNextHop = 0, nil, nil, nil, false
@@ -70,7 +69,7 @@ func extraOf(spec apiv3.BGPPeerSpec) string {
 	return string(out)
 }
 
-// peerSpec is the whole spec of a BGPPeer of ours.
+// peerSpec returns the whole spec of a BGPPeer of ours.
 func peerSpec(p plan.Peer) apiv3.BGPPeerSpec {
 	spec := apiv3.BGPPeerSpec{
 		Node: p.Node, NodeSelector: p.NodeSelector, PeerIP: p.PeerIP, PeerSelector: p.PeerSelector,
@@ -120,7 +119,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	return true, nil
 }
 
-// deletePeer deletes a BGPPeer of ours. One of others is left alone, and is no error: ours is gone.
+// deletePeer deletes a BGPPeer of ours. Another one of that name is left alone, and is no error.
 func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 	have, err := a.calico.peers.get(ctx, name)
 	switch {

@@ -23,13 +23,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/peering"
 )
 
-// servicesAnnotation, of the default BGPConfiguration, has the ranges that are announced for ClusterPeerings, as a JSON list.
+// servicesAnnotation of the default BGPConfiguration has the ranges of services that are announced for ClusterPeerings, as a JSON list.
 const servicesAnnotation = "rrpool.io/peering-services"
 
 // isOurs reports whether rrpool made an object.
 func isOurs(o metav1.Object) bool { return o.GetLabels()[managedByLabel] == managedByValue }
 
-// peeringOf is the ClusterPeering that an object of ours was made for.
+// peeringOf returns the ClusterPeering that an object of ours was made for, "" for none.
 func peeringOf(o metav1.Object) string {
 	if !isOurs(o) {
 		return ""
@@ -37,6 +37,7 @@ func peeringOf(o metav1.Object) string {
 	return o.GetLabels()[v1alpha1.PeeringLabel]
 }
 
+// labelsFor returns the labels of our objects, those for a ClusterPeering where a name is given.
 func labelsFor(name string) map[string]string {
 	out := map[string]string{managedByLabel: managedByValue}
 	if name != "" {
@@ -45,7 +46,7 @@ func labelsFor(name string) map[string]string {
 	return out
 }
 
-// ObservePeering is Observe, and reads past any cache what only ClusterPeerings depend on.
+// ObservePeering is Observe, with what only ClusterPeerings depend on. That is read past any cache.
 func (a *Adapter) ObservePeering(ctx context.Context, scope plan.DatastoreOptions) (peering.Observed, error) {
 	cluster, err := a.Observe(ctx, scope)
 	out := peering.Observed{Cluster: cluster}
@@ -72,7 +73,7 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.DatastoreOption
 			return nil
 		}
 		pool := peering.IPPool{Name: o.Name, CIDR: cidr, Peering: peeringOf(o), ForPods: forPods(o.Spec), Announced: announces(o.Spec)}
-		o.Spec.AllowedUses, o.Spec.AssignmentMode = nil, nil // filled in by some CRDs and clients; no address is taken anyway
+		o.Spec.AllowedUses, o.Spec.AssignmentMode = nil, nil // set by some CRDs and clients, without an effect on a disabled pool
 		pool.Edited = pool.Peering != "" && !reflect.DeepEqual(o.Spec, poolSpec(pool.CIDR))
 		out.Pools = append(out.Pools, pool)
 		return nil
@@ -99,17 +100,17 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.DatastoreOption
 	return out, nil
 }
 
-// announces: nodes tell of addresses of pods in an IPPool.
+// announces reports whether nodes announce the addresses of pods in an IPPool.
 func announces(spec apiv3.IPPoolSpec) bool { return forPods(spec) && !spec.DisableBGPExport }
 
-// clusterIPs are the ranges of cluster IPs among those of services.
+// clusterIPs returns the ranges of cluster IPs, without those that cannot be read.
 func clusterIPs(spec apiv3.BGPConfigurationSpec) []netip.Prefix {
-	out, _ := servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: spec.ServiceClusterIPs}) // ObservePeering says what cannot be read
+	out, _ := servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: spec.ServiceClusterIPs}) // ObservePeering reports the error
 	return out
 }
 
-// list reads all custom resources of a kind, none where the API does not have it. As Calico does, it leaves out what cannot be read, unless it
-// has a name of ours.
+// list calls each for all custom resources of a kind, for none where the API does not have it. As Calico does, it leaves out objects for which each fails,
+// except those with a name of ours.
 func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured.Unstructured) error) error {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
@@ -126,7 +127,7 @@ func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured
 	return nil
 }
 
-// take reads what one of our own requests has returned.
+// take decodes and stores what one of our own requests has returned.
 func (a *Adapter) take(raw *unstructured.Unstructured, into resource) error {
 	err := decode(a.group, raw, into)
 	if err == nil {
@@ -135,12 +136,12 @@ func (a *Adapter) take(raw *unstructured.Unstructured, into resource) error {
 	return err
 }
 
-// peeringIn is peeringOf for a custom resource of any kind.
+// peeringIn is peeringOf for a custom resource as it is stored.
 func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
 	o := apiv3.NewBGPFilter()
 	o.SetLabels(raw.GetLabels())
 	o.SetAnnotations(raw.GetAnnotations())
-	if fromStored(a.group, o) != nil {
+	if withCalicoMetadata(a.group, o) != nil {
 		return ""
 	}
 	return peeringOf(o)
@@ -155,7 +156,7 @@ func (a *Adapter) putFilter(ctx context.Context, act plan.PutFilter) (bool, erro
 	return a.putObject(ctx, peering.KindBGPFilter, act.Name, act.Peering, ptr.To(filterSpec(act.Filter)), map[string]string{filterAnnotation: string(text)})
 }
 
-// putObject creates a custom resource of a ClusterPeering, or gives it that spec.
+// putObject creates a custom resource of a ClusterPeering, or makes it equal to this.
 func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any, annotations map[string]string) (bool, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
 	if err != nil {
@@ -180,10 +181,10 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	return o.GetResourceVersion() != before, nil
 }
 
-// allFields has the API refuse an object with a field that it does not know. It would drop the field: a filter would let through more.
+// allFields makes the API refuse an object with a field that it does not have. It would drop the field, and a filter would let through more.
 const allFields = client.FieldValidation(metav1.FieldValidationStrict)
 
-// tooOld adds the remedy where a kind or a field of it is not known.
+// tooOld adds the remedy to the error of a kind or a field that the API does not have.
 func tooOld(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field") {
 		return fmt.Errorf("the CRDs of this Calico are too old for a ClusterPeering, upgrade it: %w", err)
@@ -203,8 +204,8 @@ func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject
 	return a.deleteVersion(ctx, o)
 }
 
-// filterSpec are the rules of a BGPFilter; the first that matches decides. What a node itself announces of pods is left to
-// Calico, which joins their addresses to blocks; of that only the ranges to be withheld are named.
+// filterSpec returns the rules of a BGPFilter, of which the first that matches decides. Calico's own rules decide which routes to its pods a node exports;
+// here only the ranges to be withheld are named.
 func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
 	var out apiv3.BGPFilterSpec
 	out.ImportV4, out.ExportV4 = rulesFor(f, netip.Addr.Is4)
@@ -219,7 +220,7 @@ func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
 	return out
 }
 
-// rulesFor are those of one address family.
+// rulesFor returns the rules of one address family.
 func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) (imports, exports []apiv3.BGPFilterRuleV4) {
 	const learned = apiv3.BGPFilterSourceRemotePeers
 	add := func(to *[]apiv3.BGPFilterRuleV4, cidrs []netip.Prefix, rule apiv3.BGPFilterRuleV4) {
@@ -232,7 +233,7 @@ func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) (imports, expo
 	}
 	add(&imports, f.Import, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
 	imports = append(imports, apiv3.BGPFilterRuleV4{Action: apiv3.Reject})
-	exports = append(exports, apiv3.BGPFilterRuleV4{Interface: "bpf*.cali", Action: apiv3.Reject}) // Felix's routes to services, of this node only
+	exports = append(exports, apiv3.BGPFilterRuleV4{Interface: "bpf*.cali", Action: apiv3.Reject}) // Felix's routes to services on the node itself
 	add(&exports, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.Equal, Source: learned, Action: apiv3.Reject})
 	add(&exports, f.Services, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Accept})
 	add(&exports, f.Withhold, apiv3.BGPFilterRuleV4{MatchOperator: apiv3.In, Action: apiv3.Reject})
@@ -241,10 +242,10 @@ func rulesFor(f plan.PeeringFilter, family func(netip.Addr) bool) (imports, expo
 	return imports, exports
 }
 
-// filterAnnotation, of a BGPFilter, has what it lets through: rules are compared with those that are made from it.
+// filterAnnotation of a BGPFilter has the plan.PeeringFilter that its rules were made from, as JSON.
 const filterAnnotation = "rrpool.io/filter"
 
-// filterIn is what a BGPFilter lets through, nil where it has other rules than those we make.
+// filterIn returns what a BGPFilter lets through, nil where its rules are not those that filterSpec makes.
 func filterIn(o *apiv3.BGPFilter) *plan.PeeringFilter {
 	out := &plan.PeeringFilter{}
 	if err := json.Unmarshal([]byte(o.Annotations[filterAnnotation]), out); err != nil || !reflect.DeepEqual(filterSpec(*out), o.Spec) {
@@ -253,7 +254,7 @@ func filterIn(o *apiv3.BGPFilter) *plan.PeeringFilter {
 	return out
 }
 
-// poolSpec is a disabled IPPool: no address is ever taken from it. Calico wants a block size that fits.
+// poolSpec returns the spec of a disabled IPPool, from which pods get no addresses. Calico requires a block size within the range.
 func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
 	size := 26
 	if cidr.Addr().Is6() {
@@ -265,7 +266,7 @@ func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
 	}
 }
 
-// announced are the ranges of cluster IPs that were added to a BGPConfiguration for ClusterPeerings, and those of them that are there.
+// announced returns the ranges that were added to serviceClusterIPs for ClusterPeerings, and those of them that are still there.
 func announced(o *apiv3.BGPConfiguration) (noted, there []netip.Prefix, err error) {
 	text, ok := o.Annotations[servicesAnnotation]
 	if !ok {
@@ -279,7 +280,7 @@ func announced(o *apiv3.BGPConfiguration) (noted, there []netip.Prefix, err erro
 	return noted, there, nil
 }
 
-// announceServices makes the ranges that are announced for ClusterPeerings exactly these. What others announce stays as they wrote it.
+// announceServices makes these the ranges that are announced for ClusterPeerings. Ranges of others stay as they are written.
 func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (bool, error) {
 	o, err := a.liveConfig(ctx)
 	if err != nil {

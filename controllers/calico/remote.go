@@ -11,7 +11,7 @@ import (
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/discovery"
+	kubediscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
@@ -21,18 +21,17 @@ import (
 	"github.com/rrpool/rrpool/controllers/untrusted"
 )
 
-// mostOfRemote is how much is taken of a remote cluster: for each range an IPPool is written.
-const mostOfRemote = 100
+// remoteMax limits how many reflectors or ranges a remote cluster may have: for each range an IPPool is written.
+const remoteMax = 100
 
-// remoteLimits of an answer: 100 nodes have some 100,000 values.
+// remoteLimits limits each answer: 100 nodes have some 100,000 values.
 var remoteLimits = untrusted.Limits{Bytes: 16 << 20, Values: 200_000, Items: 2000}
 
-// ReadSide reads what another cluster is to this one. It needs the rights of ClusterRole rrpool-remote there, and no more.
-// That cluster is not trusted: what it answers is bounded, decoded into no more than is used, and each value is one that Calico
-// and BIRD can work with, or the whole is an error.
+// ReadSide reads the reflectors and ranges of another cluster, with the rights of ClusterRole rrpool-remote there. That cluster is not trusted: its answers
+// are limited, only what is used is decoded, and one value that Calico or BIRD could not use is an error of the whole.
 func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
-	s, hangUp := remoteBy(ctx, cfg)
-	defer hangUp()
+	s, disconnect := newRemote(ctx, cfg)
+	defer disconnect()
 	group, err := s.chooseGroup()
 	if err != nil {
 		return peering.Side{}, err
@@ -41,7 +40,7 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 	out := peering.Side{ASN: defaultASN}
 	out.Reflectors = s.reflectors()
 	var config apiv3.BGPConfiguration
-	if s.get(&config, calico("bgpconfigurations"), defaultConfig) {
+	if s.getPath(&config, calico("bgpconfigurations"), defaultConfig) {
 		if config.Name == "" && config.Spec.ASNumber == nil && config.Spec.ServiceClusterIPs == nil {
 			s.err = errors.New("reading its BGPConfiguration: the answer is none")
 		}
@@ -49,12 +48,12 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 		for _, r := range config.Spec.ServiceClusterIPs {
 			services = append(services, r.CIDR)
 		}
-		out.ASN = read(s, "asNumber of its BGPConfiguration", int64(ptr.Deref(config.Spec.ASNumber, defaultASN)), peering.ParseASN)
-		out.Services = readAll(s, "serviceClusterIPs of its BGPConfiguration", services, peering.ParseRange)
+		out.ASN = parseValue(s, "asNumber of its BGPConfiguration", int64(ptr.Deref(config.Spec.ASNumber, defaultASN)), peering.ParseASN)
+		out.Services = parseAll(s, "serviceClusterIPs of its BGPConfiguration", services, peering.ParseRange)
 	}
 	out.Pods = s.pods(group.Group.Group, calico("ippools"))
-	if most := max(len(out.Reflectors), len(out.Pods), len(out.Services)); s.err == nil && most > mostOfRemote {
-		s.err = fmt.Errorf("it has %d reflectors, ranges of pods, or ranges of services: more than %d are not taken", most, mostOfRemote)
+	if most := max(len(out.Reflectors), len(out.Pods), len(out.Services)); s.err == nil && most > remoteMax {
+		s.err = fmt.Errorf("it has %d reflectors, ranges of pods, or ranges of services: more than %d are not taken", most, remoteMax)
 	}
 	if s.err != nil {
 		return peering.Side{}, fmt.Errorf("reading the remote cluster: %w", s.err)
@@ -62,9 +61,9 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 	return out, nil
 }
 
-// remoteBy asks a server that is not trusted, until it hangs up. It has a transport of its own: those of client-go take any headers.
-func remoteBy(ctx context.Context, cfg *rest.Config) (s *served, hangUp func()) {
-	s = &served{ctx: ctx}
+// newRemote reads from an apiserver that is not trusted, until disconnect. It has a transport of its own: that of client-go limits no headers.
+func newRemote(ctx context.Context, cfg *rest.Config) (s *discovery, disconnect func()) {
+	s = &discovery{ctx: ctx}
 	cfg = rest.CopyConfig(cfg)
 	cfg.WarningHandler = rest.NoWarnings{} // they would go to the log
 	tls, err := rest.TLSConfigFor(cfg)
@@ -74,11 +73,11 @@ func remoteBy(ctx context.Context, cfg *rest.Config) (s *served, hangUp func()) 
 	}
 	var wrapped http.RoundTripper
 	if err == nil {
-		wrapped, err = rest.HTTPWrappersForConfig(cfg, unmoved{remoteLimits.Transport(base)})
+		wrapped, err = rest.HTTPWrappersForConfig(cfg, noRedirects{remoteLimits.Transport(base)})
 	}
 	if err == nil {
-		var d *discovery.DiscoveryClient
-		d, err = discovery.NewDiscoveryClientForConfigAndClient(cfg, &http.Client{Transport: wrapped})
+		var d *kubediscovery.DiscoveryClient
+		d, err = kubediscovery.NewDiscoveryClientForConfigAndClient(cfg, &http.Client{Transport: wrapped})
 		s.api = d.RESTClient()
 	}
 	if err != nil {
@@ -87,11 +86,11 @@ func remoteBy(ctx context.Context, cfg *rest.Config) (s *served, hangUp func()) 
 	return s, base.CloseIdleConnections
 }
 
-// unmoved does not follow a server that sends a request on: the token would go along.
-type unmoved struct{ next http.RoundTripper }
+// noRedirects refuses redirections: the token would be sent along.
+type noRedirects struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (u unmoved) RoundTrip(request *http.Request) (*http.Response, error) {
+func (u noRedirects) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := u.next.RoundTrip(request)
 	if err == nil && response.StatusCode/100 == 3 {
 		_ = response.Body.Close()
@@ -100,8 +99,8 @@ func (u unmoved) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err //nolint:wrapcheck // it names the request
 }
 
-// read parses a value, if nothing has failed so far.
-func read[T, V any](s *served, what string, value T, parse func(T) (V, error)) (out V) {
+// parseValue parses a value, if nothing has failed so far.
+func parseValue[T, V any](s *discovery, what string, value T, parse func(T) (V, error)) (out V) {
 	if s.err == nil {
 		if out, s.err = parse(value); s.err != nil {
 			s.err = fmt.Errorf("%s: %w", what, s.err)
@@ -110,15 +109,14 @@ func read[T, V any](s *served, what string, value T, parse func(T) (V, error)) (
 	return out
 }
 
-func readAll[T, V any](s *served, what string, values []T, parse func(T) (V, error)) (out []V) {
+func parseAll[T, V any](s *discovery, what string, values []T, parse func(T) (V, error)) (out []V) {
 	for _, v := range values {
-		out = append(out, read(s, what, v, parse))
+		out = append(out, parseValue(s, what, v, parse))
 	}
 	return out
 }
 
-// remoteNode is what is read of a Node. Beside what is not used, that leaves out quantities: one such as 1e-100000000 takes
-// minutes to parse, for which no deadline counts.
+// remoteNode has the fields of a Node that are used. Quantities are not among them: one such as 1e-100000000 takes minutes to parse, whatever the deadline.
 type remoteNode struct {
 	Metadata struct {
 		Name                string
@@ -129,12 +127,12 @@ type remoteNode struct {
 	}
 }
 
-// reflectors are the addresses of the nodes that reflect, none without a RouteReflectorPool.
-func (s *served) reflectors() (out []netip.Addr) {
+// reflectors returns the addresses of the remote cluster's route reflectors, none without a RouteReflectorPool.
+func (s *discovery) reflectors() (out []netip.Addr) {
 	var pool struct {
 		Spec struct{ BGP struct{ NodeLabel string } }
 	}
-	if !s.get(&pool, "/apis", v1alpha1.GroupVersion.String(), "routereflectorpools", v1alpha1.SingletonName) {
+	if !s.getPath(&pool, "/apis", v1alpha1.GroupVersion.String(), "routereflectorpools", v1alpha1.SingletonName) {
 		return nil
 	}
 	scope := plan.DatastoreOptions{RoleLabel: pool.Spec.BGP.NodeLabel}
@@ -144,7 +142,7 @@ func (s *served) reflectors() (out []netip.Addr) {
 	}
 	var found struct{ Items []remoteNode }
 	var nodes []plan.Node
-	if s.ask(&found, "its route reflectors", s.api.Get().AbsPath("/api/v1/nodes").Param("labelSelector", scope.RoleLabel)) && found.Items == nil {
+	if s.get(&found, "its route reflectors", s.api.Get().AbsPath("/api/v1/nodes").Param("labelSelector", scope.RoleLabel)) && found.Items == nil {
 		s.err = errors.New("reading its route reflectors: the answer holds no list")
 	}
 	for _, item := range found.Items {
@@ -157,7 +155,7 @@ func (s *served) reflectors() (out []netip.Addr) {
 	return slices.Compact(out)
 }
 
-func (r remoteNode) node(s *served, scope plan.DatastoreOptions) plan.Node {
+func (r remoteNode) node(s *discovery, scope plan.DatastoreOptions) plan.Node {
 	out := plan.Node{Name: r.Metadata.Name, ClusterID: r.Metadata.Annotations[clusterIDAnnotation]}
 	_, out.HasRoleLabel = r.Metadata.Labels[scope.RoleLabel]
 	for _, c := range r.Status.Conditions {
@@ -165,19 +163,19 @@ func (r remoteNode) node(s *served, scope plan.DatastoreOptions) plan.Node {
 	}
 	for _, key := range []string{ipv4Annotation, ipv6Annotation} {
 		if text := r.Metadata.Annotations[key]; text != "" {
-			if p, err := netip.ParsePrefix(text); err == nil { // Calico has it with or without the length of the prefix
+			if p, err := netip.ParsePrefix(text); err == nil { // Calico writes it with or without a prefix length
 				text = p.Addr().String()
 			}
-			out.Addresses = append(out.Addresses, read(s, fmt.Sprintf("%s of its node %q", key, plan.Plain(r.Metadata.Name, 128)), text, peering.ParseAddr))
+			out.Addresses = append(out.Addresses, parseValue(s, fmt.Sprintf("%s of its node %q", key, plan.Plain(r.Metadata.Name, 128)), text, peering.ParseAddr))
 		}
 	}
 	return out
 }
 
-// pods are the ranges of pods at a path. A cluster without the kind is not one without pods.
-func (s *served) pods(group, ippools string) (out []netip.Prefix) {
+// pods returns the ranges of the IPPools that the remote cluster announces. That it has no such kind is an error.
+func (s *discovery) pods(group, ippools string) (out []netip.Prefix) {
 	var found apiv3.IPPoolList
-	switch there := s.get(&found, ippools); {
+	switch there := s.getPath(&found, ippools); {
 	case s.err != nil:
 	case !there:
 		s.err = fmt.Errorf("it has no IPPools of group %s: is its network Calico? What Calico keeps in an etcd of its own "+
@@ -187,7 +185,7 @@ func (s *served) pods(group, ippools string) (out []netip.Prefix) {
 	}
 	for _, p := range found.Items {
 		if announces(p.Spec) {
-			out = append(out, read(s, fmt.Sprintf("its IPPool %q", plan.Plain(p.Name, 128)), p.Spec.CIDR, peering.ParseRange))
+			out = append(out, parseValue(s, fmt.Sprintf("its IPPool %q", plan.Plain(p.Name, 128)), p.Spec.CIDR, peering.ParseRange))
 		}
 	}
 	return out

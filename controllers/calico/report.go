@@ -26,10 +26,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// maxName is the longest name that the API takes.
+// maxName is the length of the longest name that the API allows.
 const maxName = 253
 
-// statusName is the name of our status object for a node.
+// statusName returns the name of our CalicoNodeStatus for a node.
 func statusName(node string) string {
 	const prefix = "rrpool-"
 	if len(prefix)+len(node) <= maxName {
@@ -40,10 +40,10 @@ func statusName(node string) string {
 	return prefix + head + "-" + hash
 }
 
-// reportLabel marks ours as well: of the labels in the first group the reporter of Calico before 3.28 keeps those with projectcalico.org/ only.
+// reportLabel marks our reports too: in the first group, the reporter of Calico before 3.28 removes all labels without projectcalico.org/.
 const reportLabel = "rrpool.projectcalico.org/report"
 
-// isReport reports whether a status object is one of ours. What has the name and the node of one is, also without labels.
+// isReport reports whether a CalicoNodeStatus is ours: by its labels, or by its name and node.
 func isReport(o *apiv3.CalicoNodeStatus) bool {
 	return isLabelled(o) || o.Spec.Node != "" && o.Name == statusName(o.Spec.Node)
 }
@@ -63,7 +63,7 @@ type sessionKey struct {
 // sessionMemory is what successive reports have shown of one session.
 type sessionMemory struct {
 	established bool
-	// since is by our clock, zero while unproven; bird is BIRD's own word for it.
+	// since is when its state began by our clock, zero while unproven; bird is the same as BIRD writes it.
 	since time.Time
 	bird  string
 }
@@ -73,53 +73,53 @@ type report struct {
 	object *apiv3.CalicoNodeStatus
 	// updated is when the report was received, zero when unproven or blank.
 	updated time.Time
-	// cleared is when we first saw it blank, zero while it is not; asked is when the
-	// reporter was last asked to fill it in.
-	cleared, asked time.Time
-	// regular: the reporter wrote although nothing had changed.
+	// cleared is when we first saw it cleared, zero while it is not, and requested when the reporter was last requested to fill it in.
+	cleared, requested time.Time
+	// regular is true after the reporter wrote although nothing had changed.
 	regular bool
-	// unlisted: it did not answer while it was asked for routes.
+	// unlisted is what cannotListRoutes says.
 	unlisted bool
 	sessions map[sessionKey]sessionMemory
 	unread   []string
 }
 
-// next is the report after another version of the object. An unproven one may
-// have been written at any time: it was there before we watched. r may be nil.
+// next returns the report after another version of the object, of a nil report after the first one. An unproven version was there before we watched, and may
+// have been written at any time.
 func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *report {
-	out := &report{object: o}
-	if r != nil {
-		out.updated, out.sessions, out.unread = r.updated, r.sessions, r.unread
-		starved := !r.cleared.IsZero() && now.Sub(r.cleared) >= plan.RoutesTimeout && listsRoutes(r.object) && !listsRoutes(o)
-		out.unlisted = starved || r.unlisted && (isCleared(o) || !listsRoutes(o))
+	first := r == nil
+	if first {
+		r = &report{object: &apiv3.CalicoNodeStatus{}}
 	}
+	out := &report{object: o, updated: r.updated, sessions: r.sessions, unread: r.unread, unlisted: r.cannotListRoutes(o, now)}
 	switch {
-	case isCleared(o):
-		// Cleared, by us: what was seen stays true, but proves nothing now.
-		out.updated, out.cleared, out.asked = time.Time{}, clearedAt(o, now, unproven), now
-		if r != nil && !r.cleared.IsZero() {
-			out.cleared, out.asked = r.cleared, r.asked
-		}
-	case r != nil && reflect.DeepEqual(r.object.Status, o.Status):
-		// Only spec or metadata have changed.
+	case isCleared(o): // by us: what was seen stays known, but proves nothing now
+		out.updated = time.Time{}
+		out.cleared, out.requested = cmp.Or(r.cleared, clearedAt(o, now, unproven)), cmp.Or(r.requested, now)
+	case reflect.DeepEqual(r.object.Status, o.Status): // only spec or metadata have changed
 		out.regular = r.regular
 	case unproven:
 		out.updated = time.Time{}
 		out.remember(o, time.Time{})
 	default:
 		out.updated = now
-		out.regular = r != nil && r.cleared.IsZero() && (r.regular || sameButForTime(r.object.Status, o.Status))
+		out.regular = !first && r.cleared.IsZero() && (r.regular || sameButForTime(r.object.Status, o.Status))
 		out.remember(o, now)
 	}
 	return out
 }
 
-// listsRoutes: routes are asked for.
+// cannotListRoutes reports whether the reporter did not answer while routes were requested, until a version of the object with routes comes.
+func (r *report) cannotListRoutes(o *apiv3.CalicoNodeStatus, now time.Time) bool {
+	unanswered := !r.cleared.IsZero() && now.Sub(r.cleared) >= plan.RoutesTimeout && listsRoutes(r.object) && !listsRoutes(o)
+	return unanswered || r.unlisted && (isCleared(o) || !listsRoutes(o))
+}
+
+// listsRoutes reports whether routes are requested.
 func listsRoutes(o *apiv3.CalicoNodeStatus) bool {
 	return slices.Contains(o.Spec.Classes, apiv3.NodeStatusClassTypeRoutes)
 }
 
-// sameButForTime reports whether the later status says nothing new.
+// sameButForTime reports whether two statuses differ in their time only.
 func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 	after.LastUpdated = before.LastUpdated
 	return reflect.DeepEqual(before, after)
@@ -128,11 +128,10 @@ func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 // isCleared reports whether the reporter has yet to fill in the status.
 func isCleared(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
 
-// clearedAnnotation says when we cleared a report, in RFC 3339, where the apiserver counts generations.
+// clearedAnnotation has the time when we cleared a report, in RFC 3339, where the apiserver sets generations.
 const clearedAnnotation = "rrpool.io/cleared"
 
-// clearedAt is when a blank report was cleared. If that was before we watched, the object
-// keeps it: see writeReport.
+// clearedAt returns when a report was cleared. If that was before we watched, the object has the time: see writeReport.
 func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Time {
 	at := time.Unix(o.Generation, 0)
 	if text, ok := o.Annotations[clearedAnnotation]; ok {
@@ -144,19 +143,19 @@ func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Tim
 	return at
 }
 
-// states are those that a session may have, and whether it is up. BIRD's Down and Passive come as none.
+// states are the states of sessions, with true for those that are up. BIRD's Down and Passive are reported as "".
 var states = map[apiv3.BGPSessionState]bool{
 	"": false, apiv3.BGPSessionStateIdle: false, apiv3.BGPSessionStateConnect: false, apiv3.BGPSessionStateActive: false,
 	apiv3.BGPSessionStateOpenSent: false, apiv3.BGPSessionStateOpenConfirm: false, apiv3.BGPSessionStateClose: false,
 	apiv3.BGPSessionStateEstablished: true,
 }
 
-// kinds are those of sessions.
+// kinds maps the types of sessions.
 var kinds = map[apiv3.BGPPeerType]plan.SessionKind{
 	apiv3.BGPPeerTypeNodeMesh: plan.SessionMesh, apiv3.BGPPeerTypeNodePeer: plan.SessionNode, apiv3.BGPPeerTypeGlobalPeer: plan.SessionGlobal,
 }
 
-// sessionsOf gives the sessions of a report, without their age, and those that cannot be read.
+// sessionsOf returns the sessions of a report, without their age, and those that cannot be read.
 func sessionsOf(o *apiv3.CalicoNodeStatus) (out map[sessionKey]sessionMemory, unread []string) {
 	out = map[sessionKey]sessionMemory{}
 	for _, p := range slices.Concat(o.Status.BGP.PeersV4, o.Status.BGP.PeersV6) {
@@ -173,7 +172,7 @@ func sessionsOf(o *apiv3.CalicoNodeStatus) (out map[sessionKey]sessionMemory, un
 	return out, sorted(unread)
 }
 
-// maxUnread bounds a text that cannot be read.
+// maxUnread limits the text about a value that cannot be read.
 const maxUnread = 160
 
 func sorted(texts []string) []string {
@@ -181,9 +180,8 @@ func sorted(texts []string) []string {
 	return slices.Compact(texts)
 }
 
-// peerAddress reads a peer as Calico's reporter writes it: its address, or for routes what confd has named the session, with a
-// dot or colon for each underscore. Where listenPort is set, and for a peerIP with a port, that ends in the port:
-// 10.0.0.1.port.178, fd00::1:port:178.
+// peerAddress parses a peer as Calico's reporter writes it: its address, or for routes confd's name of the session with a dot or colon for each underscore.
+// With listenPort, or a port in peerIP, that name ends in the port: 10.0.0.1.port.178, fd00::1:port:178.
 func peerAddress(text string) (netip.Addr, bool) {
 	for _, before := range []string{".port.", ":port:"} {
 		if address, port, found := strings.Cut(text, before); found {
@@ -197,8 +195,7 @@ func peerAddress(text string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), err == nil
 }
 
-// remember takes the sessions of a report received at the given time, zero for one that proves no age, and carries
-// over their age.
+// remember takes the sessions of a report that was received at this time, zero for one that proves no age. Sessions whose state is the same keep their age.
 func (r *report) remember(o *apiv3.CalicoNodeStatus, at time.Time) {
 	seen, unread := sessionsOf(o)
 	for key, m := range seen {
@@ -212,9 +209,9 @@ func (r *report) remember(o *apiv3.CalicoNodeStatus, at time.Time) {
 	r.sessions, r.unread = seen, unread
 }
 
-// restarted compares two of BIRD's times of the last state change. BIRD gives the time of day at first and only the
-// date later: a date is old age, not a restart. It counts from two clocks whose seconds begin at different moments,
-// so the same change may be reported with a second's difference. A session takes longer than that to come back.
+// restarted reports whether two of BIRD's times of the last state change are of different changes. BIRD writes the time of day at first and only the date
+// later, so a date after a time is no restart. It computes the time from two clocks whose seconds begin at different moments, so the times of one change may
+// differ by a second. A session takes longer to come back.
 func restarted(before, after string) bool {
 	if before == after {
 		return false
@@ -228,8 +225,7 @@ func restarted(before, after string) bool {
 	return errA != nil || errB != nil || min(apart, 24*time.Hour-apart) > time.Second
 }
 
-// status is the report as the plan takes it. Routes of an address family that the node does
-// not have are not missed.
+// status maps the report. v4 and v6 are whether the node has addresses of the family: without, it needs no routes of it.
 func (r *report) status(v4, v6 bool) plan.Status {
 	o := r.object
 	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.cleared, Regular: r.regular, RoutesUnanswered: r.unlisted}
@@ -241,7 +237,7 @@ func (r *report) status(v4, v6 bool) plan.Status {
 			out.Waiting++
 		}
 	}
-	// Calico counts those alone that BIRD calls up, not wait (it recovers) or feed (not all routes are passed on yet).
+	// Calico counts the sessions that BIRD calls up, without those in wait (recovering) and feed (not all routes are sent yet).
 	out.Waiting = max(0, out.Waiting-o.Status.BGP.NumberEstablishedV4-o.Status.BGP.NumberEstablishedV6)
 	slices.SortFunc(out.Sessions, func(a, b plan.Session) int { return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.Kind, b.Kind)) })
 	out.Unread = r.unread
@@ -252,14 +248,13 @@ func (r *report) status(v4, v6 bool) plan.Status {
 	return out
 }
 
-// routed reports whether a report says what the routes are. A node has some of
-// its own: Calico gives none at all where the BIRD of one family does not answer.
+// routed reports whether a report has the routes. A node always has some of its own: where the BIRD of one family does not answer, Calico reports none at all.
 func routed(o *apiv3.CalicoNodeStatus, v4, v6 bool) bool {
 	four, six := len(o.Status.Routes.RoutesV4) > 0, len(o.Status.Routes.RoutesV6) > 0
 	return listsRoutes(o) && (four || six) && (four || !v4) && (six || !v6)
 }
 
-// routesOf gives the routes of a report, none where some cannot be read: these then.
+// routesOf returns the routes of a report, or those that cannot be read if there are any.
 func routesOf(o *apiv3.CalicoNodeStatus) (out []plan.Route, unread []string) {
 	for _, r := range slices.Concat(o.Status.Routes.RoutesV4, o.Status.Routes.RoutesV6) {
 		prefix, err := netip.ParsePrefix(r.Destination)
@@ -276,7 +271,7 @@ func routesOf(o *apiv3.CalicoNodeStatus) (out []plan.Route, unread []string) {
 	return out, nil
 }
 
-// senderOf gives the BGP peer that a route is from, invalid for none, and whether that can be read.
+// senderOf returns the BGP peer that a route was learned from, the zero address for none, and false where that cannot be read.
 func senderOf(from apiv3.CalicoNodeRouteLearnedFrom) (netip.Addr, bool) {
 	switch from.SourceType {
 	case apiv3.RouteSourceTypeKernel, apiv3.RouteSourceTypeStatic, apiv3.RouteSourceTypeDirect:
@@ -287,12 +282,11 @@ func senderOf(from apiv3.CalicoNodeRouteLearnedFrom) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// maxPeriod is the longest time between reports that Calico takes.
+// maxPeriod is the longest time between reports that Calico allows.
 const maxPeriod = 24 * time.Hour
 
-// Watch makes exactly the wanted node status reports exist: it creates what is
-// missing, corrects what differs and deletes our own that are not wanted. Those of
-// others are left alone. Where the API has no such reports, it does nothing.
+// Watch creates the wanted reports that are missing, corrects those that differ and deletes ours that are not wanted. It leaves those of others alone, and does
+// nothing where the API has no CalicoNodeStatus.
 func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, error) {
 	if err := errors.Join(a.store.ready(), a.store.writable()); err != nil {
 		return false, err
@@ -333,7 +327,7 @@ func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, e
 	return did, errors.Join(errs...)
 }
 
-// reportSpec is the spec that asks for what is wanted.
+// reportSpec returns the spec of a report.
 func reportSpec(w plan.StatusRequest) apiv3.CalicoNodeStatusSpec {
 	period := min(max(w.Period, time.Second), maxPeriod)
 	spec := apiv3.CalicoNodeStatusSpec{
@@ -347,7 +341,7 @@ func reportSpec(w plan.StatusRequest) apiv3.CalicoNodeStatusSpec {
 	return spec
 }
 
-// sameRequest: the order of the classes says nothing, see writeReport.
+// sameRequest reports whether two specs request the same. The order of the classes does not matter: see writeReport.
 func sameRequest(a, b apiv3.CalicoNodeStatusSpec) bool {
 	return a.Node == b.Node && ptr.Equal(a.UpdatePeriodSeconds, b.UpdatePeriodSeconds) && sameClasses(a, b)
 }
@@ -356,7 +350,7 @@ func sameClasses(a, b apiv3.CalicoNodeStatusSpec) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a.Classes)), slices.Sorted(slices.Values(b.Classes)))
 }
 
-// putReport creates a status object of ours, or corrects it.
+// putReport creates a report, or corrects it.
 func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusRequest) (bool, error) {
 	have, err := a.liveReport(ctx, name)
 	if err != nil {
@@ -368,13 +362,13 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 		o.Labels = reportLabels()
 		return a.writeReport(ctx, o, true)
 	}
-	a.store.put(have.DeepCopy()) // an answer that has not arrived yet must be known before it is overwritten
+	a.store.put(have.DeepCopy()) // an answer that has not arrived must be stored before it is overwritten
 	spec := reportSpec(w)
 	if sameRequest(have.Spec, spec) && isLabelled(have) {
 		return false, nil
 	}
 	have.SetLabels(labels.Merge(have.GetLabels(), reportLabels()))
-	// The reporter never removes what it is no longer asked for.
+	// The reporter never removes what is no longer requested.
 	clears := !isCleared(have) && (have.Spec.Node != spec.Node || !sameClasses(have.Spec, spec))
 	if clears {
 		have.Status = apiv3.CalicoNodeStatusStatus{}
@@ -383,11 +377,10 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 	return a.writeReport(ctx, have, clears)
 }
 
-// writeReport writes a status object so that the reporter looks at it. It ignores every version of an object whose
-// generation it has seen, or before Calico 3.31 whose spec it has seen, so the classes change their order. In the
-// first group generations are not counted: the number that is written is stored. The clock keeps the number growing when an object
-// is deleted and created again. It is taken by writes that leave the report blank and find it otherwise: see clearedAt.
-// In the second group the apiserver counts, but only what changes the spec, and the time is an annotation.
+// writeReport writes a report so that the reporter processes it. The reporter ignores a version whose generation it has seen, or before Calico 3.31 whose spec
+// it has seen, so renew changes both: the order of the classes, and the generation. In the first group the generation is stored as written. A write that
+// clears the report makes it the time at least, which grows even when the object is deleted and created again, and which clearedAt reads. In the second group
+// the apiserver increments it when the spec changes, and the time is in clearedAnnotation.
 func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool) (bool, error) {
 	err := a.cfg.Permit(ctx)
 	if err == nil && clears && o.ResourceVersion != "" {
@@ -403,12 +396,12 @@ func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, cl
 	}
 	a.store.put(out)
 	if clears && !isCleared(out) && !a.statusSubresource.Swap(true) {
-		return a.writeReport(ctx, out.DeepCopy(), true) // the CRD is of Calico 3.33 or newer
+		return a.writeReport(ctx, out.DeepCopy(), true) // the CRD has a status subresource, as from Calico 3.33 on
 	}
 	return true, nil
 }
 
-// renew makes a version of a status object that the reporter has not seen.
+// renew makes a report a version that the reporter has not seen.
 func (a *Adapter) renew(o *apiv3.CalicoNodeStatus, clears bool) {
 	o.Generation++
 	if clears {
@@ -422,8 +415,8 @@ func (a *Adapter) renew(o *apiv3.CalicoNodeStatus, clears bool) {
 	}
 }
 
-// clearStatus clears the status alone, before the reporter is made to look, where the CRD has a subresource for it. A
-// write of the whole object leaves the status as it is there.
+// clearStatus clears the status where the CRD has a status subresource, before the reporter sees a new version: there, a write of the whole object does not
+// change the status.
 func (a *Adapter) clearStatus(ctx context.Context, o *apiv3.CalicoNodeStatus) error {
 	if !a.statusSubresource.Load() {
 		return nil
@@ -449,12 +442,10 @@ func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (
 	return a.delete(ctx, o, client.Preconditions{UID: ptr.To(o.UID)})
 }
 
-// refreshAgain is how long a cleared report may stay blank before the reporter is
-// asked again: it may have missed the question.
-const refreshAgain = 15 * time.Second
+// refreshRetry is how long a report may stay cleared before it is requested again: the reporter may have missed the request.
+const refreshRetry = 15 * time.Second
 
-// refreshStatus clears a report. The reporter writes only what has changed, so
-// it fills a cleared one in again at once, if it is alive.
+// refreshStatus clears a report. The reporter writes when its status differs from the stored one, so it fills in a cleared report at once, if it runs.
 func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) {
 	have, err := a.liveReport(ctx, statusName(node))
 	if err != nil || have == nil {
@@ -463,7 +454,7 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 	if isCleared(have) {
 		a.store.put(have.DeepCopy())
 	}
-	if !a.store.mayAsk(have) {
+	if !a.store.mayRequest(have) {
 		return false, nil
 	}
 	clears := !isCleared(have) || have.Annotations[unreadAnnotation] != ""
@@ -471,7 +462,7 @@ func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) 
 	return a.writeReport(ctx, have, clears)
 }
 
-// liveReport reads a status object past any cache, nil when there is none.
+// liveReport reads a report past any cache, nil where there is none.
 func (a *Adapter) liveReport(ctx context.Context, name string) (*apiv3.CalicoNodeStatus, error) {
 	o, err := a.calico.reports.get(ctx, name)
 	switch {

@@ -368,7 +368,7 @@ func TestARefreshClearsAReportOnce(t *testing.T) {
 	require.Zero(t, cleared.Updated)
 	require.True(t, cleared.Sessions[0].Established, "what it said before is still known")
 	require.Empty(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: five}, false) }))
-	second := b.clock.Move(refreshAgain)
+	second := b.clock.Move(refreshRetry)
 	generation := b.report(five).Generation
 	require.Len(t, b.writes(func() { b.apply(plan.RefreshStatus{Node: five}, true) }), 1, "it stays blank: asked again")
 	require.Greater(t, b.report(five).Generation, generation)
@@ -413,7 +413,7 @@ func TestAnAnswerOnItsWayIsNotLost(t *testing.T) {
 		b.clock.Move(time.Minute)
 		b.apply(plan.RefreshStatus{Node: five}, true)
 		blank := b.store.reports()[0]
-		b.clock.Move(refreshAgain)
+		b.clock.Move(refreshRetry)
 		out := answer()
 		b.store.mu.Lock()
 		defer b.store.mu.Unlock()

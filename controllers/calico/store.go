@@ -27,26 +27,25 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// defaultConfig is the name of the BGPConfiguration that holds for the cluster.
+// defaultConfig is the name of the objects that apply to the whole cluster, such as BGPConfiguration "default".
 const defaultConfig = "default"
 
-// watchStatus is what is known of the watch of one kind.
+// watchStatus is the state of the watch of one kind.
 type watchStatus struct {
-	// missing: the API does not know the kind.
+	// missing is true where the API does not have the kind.
 	missing bool
 	// err is why it cannot be listed or watched at the moment.
 	err error
-	// relisted holds, by name, the revision in which an object was listed last. What a list says holds, even where
-	// its revision is lower than one seen before, as after a restored backup; and a report may be of any age.
+	// relisted has the revisions of the last list, by name. A listed object replaces what is known, even if its revision is lower, as after a restored
+	// backup. A listed report may have been written at any time.
 	relisted map[string]string
-	// unwatched: it has been listed and not been watched since.
+	// unwatched is true from a list until the next watch.
 	unwatched bool
-	// doubted: what a watch brings that begins where the last one ended may not be all.
-	doubted bool
+	// mustList is true where a watch from the last revision could miss changes.
+	mustList bool
 }
 
-// store holds the last known objects. The syncer fills it, and so do our own
-// writes, so that what we wrote is what we observe next.
+// store has the last known objects. The syncer fills it, and so do our own writes, so that what was written is observed next.
 type store struct {
 	now     func() time.Time
 	changes chan struct{}
@@ -61,19 +60,19 @@ type store struct {
 	config   *apiv3.BGPConfiguration
 	statuses map[string]*report
 	blocks   map[string]block
-	// nodes are Calico's Nodes, where they are not Kubernetes' own.
+	// nodes are Calico's Nodes. There are none without an etcd of Calico's own.
 	nodes  map[string]*libapiv3.Node
 	routes routesRead
-	// unread are the fields of objects that cannot be read, by kind and name.
+	// unread are fields that cannot be read, by kind and name of their object.
 	unread map[string]string
-	// locked: the ClusterInformation says that the datastore is not to be used. frozen is another reason why nothing may
-	// be written, "" for none, and unchosen why it is not known where the objects are.
-	locked   bool
-	frozen   string
-	unchosen error
-	// version is Calico's own, and clusterType how it was installed, as its ClusterInformation says.
+	// locked is true while ClusterInformation says that the datastore must not be used. frozen is another reason why nothing may be written, "" for none,
+	// and locationErr is why it is not known where the objects are.
+	locked      bool
+	frozen      string
+	locationErr error
+	// version and clusterType are calicoVersion and clusterType of ClusterInformation. The latter names how Calico was installed.
 	version, clusterType string
-	// seenBGP: some report has shown an Established session since this process began.
+	// seenBGP is true once any report has shown an Established session to this process.
 	seenBGP bool
 }
 
@@ -88,14 +87,14 @@ func newStore(now func() time.Time) *store {
 	return s
 }
 
-// stop keeps what is known and takes in nothing more.
+// stop ends updates: what is known then stays.
 func (s *store) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
 }
 
-// ready gives the reason why the store may not be relied upon, nil for none.
+// ready returns why what is stored may be incomplete or out of date, nil where it is not.
 func (s *store) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,23 +110,23 @@ func (s *store) ready() error {
 	return nil
 }
 
-// writable gives the reason why nothing may be written, nil for none.
+// writable returns why nothing may be written, nil where it may.
 func (s *store) writable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.lockProblem(); p != nil {
 		return errors.New("nothing is written: " + p.Message)
 	}
-	return s.unchosen
+	return s.locationErr
 }
 
-// lockProblem is the same as a condition has it.
+// lockProblem returns the problem of a locked or frozen datastore, nil for none.
 func (s *store) lockProblem() *plan.Problem {
 	return plan.ProblemIf(s.frozen != "" || s.locked, reason.DatastoreLocked,
 		"%s: nothing is changed until that is over, not even to bring the mesh back", cmp.Or(s.frozen, lockedMessage))
 }
 
-// freeze sets why nothing may be written, "" for nothing.
+// freeze sets why nothing may be written, "" to allow writes.
 func (s *store) freeze(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +136,7 @@ func (s *store) freeze(why string) {
 	}
 }
 
-// setRoutes sets what the datastore says of who programs routes. The last answer counts until there is another.
+// setRoutes sets what the datastore has about routes. After an attempt that failed, the values of the last one stay.
 func (s *store) setRoutes(routes routesRead) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,36 +150,36 @@ func (s *store) setRoutes(routes routesRead) {
 }
 
 // fail sets why it is not known where the objects are, nil where it is.
-func (s *store) fail(err error) {
+func (s *store) setLocationErr(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if (s.unchosen == nil) != (err == nil) {
+	if (s.locationErr == nil) != (err == nil) {
 		s.signal()
 	}
-	s.unchosen = err
+	s.locationErr = err
 }
 
-// doubt demands a new list of every kind before it is watched again.
-func (s *store) doubt() {
+// requireLists requires a new list of every kind before it is watched again.
+func (s *store) requireLists() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watchStatuses {
-		w.doubted = true
+		w.mustList = true
 	}
 }
 
-// calicoNodes gives Calico's Nodes by name. They are never changed once they are here.
+// calicoNodes returns Calico's Nodes by name, which must not be changed.
 func (s *store) calicoNodes() map[string]*libapiv3.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.nodes)
 }
 
-// failures are the reasons why kinds cannot be listed or watched.
+// failures returns why kinds cannot be listed or watched, nil where all can. The caller holds the lock.
 func (s *store) failures() error {
-	failing := []error{s.unchosen}
+	failing := []error{s.locationErr}
 	for _, kind := range slices.Sorted(maps.Keys(s.watchStatuses)) {
-		if s.watchStatuses[kind].doubted {
+		if s.watchStatuses[kind].mustList {
 			failing = append(failing, fmt.Errorf("watching %s: it is to be listed anew", kind))
 		}
 		if err := s.watchStatuses[kind].err; err != nil {
@@ -190,7 +189,7 @@ func (s *store) failures() error {
 	return errors.Join(failing...)
 }
 
-// setWatchStatus notes whether a kind is missing or failing, and signals when that has changed.
+// setWatchStatus sets whether a kind is missing or failing, and signals a change of that.
 func (s *store) setWatchStatus(kind string, missing bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,14 +200,14 @@ func (s *store) setWatchStatus(kind string, missing bool, err error) {
 	w.missing, w.err = missing, err
 }
 
-// watchStatus gives a copy of what is known of the watch of a kind.
+// watchStatus returns a copy of the state of a kind's watch.
 func (s *store) watchStatus(kind string) watchStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return *s.watchStatuses[kind]
 }
 
-// listed remembers what came with a list.
+// listed notes the revisions of a new list.
 func (s *store) listed(kind string, found []*model.KVPair) {
 	revisions := make(map[string]string, len(found))
 	for _, kvp := range found {
@@ -219,17 +218,16 @@ func (s *store) listed(kind string, found []*model.KVPair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.watchStatuses[kind]
-	w.relisted, w.unwatched, w.doubted = revisions, true, false
+	w.relisted, w.unwatched, w.mustList = revisions, true, false
 }
 
-// mayWatch reports whether a kind may be watched without a new list. After a failure it may
-// not: what a watch brings then may have happened long ago. With reports that holds after
-// any end of a watch, because they prove something by the time of their arrival.
+// mayWatch reports whether a kind may be watched without a new list. After a failure it may not: what a watch brings then may have happened long ago.
+// Reports may not after any end of a watch, because their time of arrival counts.
 func (s *store) mayWatch(kind string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.watchStatuses[kind]
-	may := w.err == nil && !w.doubted && (w.unwatched || kind != apiv3.KindCalicoNodeStatus)
+	may := w.err == nil && !w.mustList && (w.unwatched || kind != apiv3.KindCalicoNodeStatus)
 	if may {
 		w.unwatched = false
 	}
@@ -247,7 +245,7 @@ func (s *store) OnStatusUpdated(status api.SyncStatus) {
 	}
 }
 
-// signal says that something has changed, once until it is heard.
+// signal announces a change on changes, unless one is announced already.
 func (s *store) signal() {
 	select {
 	case s.changes <- struct{}{}:
@@ -255,11 +253,9 @@ func (s *store) signal() {
 	}
 }
 
-// mayAsk reports whether the reporter of a report of ours, as the API has it now, is to be asked, and notes that it
-// is. A blank one has been asked: it has time to answer, and may have missed the question after that. One that is
-// blank here but filled in there has answered: were it cleared now, what the watch is about to bring would be lost,
-// and the reporter taken for silent.
-func (s *store) mayAsk(live *apiv3.CalicoNodeStatus) bool {
+// mayRequest reports whether the reporter of a report, which the API has like this now, is to be asked for a new one, and if so notes the time. One that
+// was asked has refreshRetry to answer. One whose answer has not arrived yet is not asked: clearing its report would lose the answer.
+func (s *store) mayRequest(live *apiv3.CalicoNodeStatus) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.statuses[live.Name]
@@ -267,11 +263,11 @@ func (s *store) mayAsk(live *apiv3.CalicoNodeStatus) bool {
 	if !isCleared(live) {
 		return !asked
 	}
-	if !asked || s.now().Sub(r.asked) < refreshAgain {
+	if !asked || s.now().Sub(r.requested) < refreshRetry {
 		return false
 	}
 	again := *r
-	again.asked = s.now()
+	again.requested = s.now()
 	s.statuses[live.Name] = &again
 	return true
 }
@@ -294,8 +290,7 @@ func (s *store) OnUpdates(updates []api.Update) {
 	}
 }
 
-// put takes in what one of our own requests has returned. It is newer than what
-// was listed before but has not arrived yet.
+// put keeps what one of our own requests has returned. It is newer than the last list, whose objects may arrive later.
 func (s *store) put(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,15 +300,15 @@ func (s *store) put(o client.Object) {
 	}
 }
 
-// forget takes in a deletion of our own.
+// forget removes an object that we have deleted, or not found.
 func (s *store) forget(kind, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(kind, name)
 }
 
-// upsert keeps an object unless a newer one is known, and says whether it did. One
-// that was found and not brought by a watch may have been written at any time.
+// upsert keeps an object unless a newer version is known, and reports whether it did. An object that was found, and not brought by a watch, may have been
+// written at any time.
 func (s *store) upsert(object any, found bool) bool {
 	switch o := object.(type) {
 	case *apiv3.BGPPeer:
@@ -325,22 +320,22 @@ func (s *store) upsert(object any, found bool) bool {
 	case *libapiv3.Node:
 		return upsertIn(s, libapiv3.KindNode, s.nodes, o)
 	case *apiv3.ClusterInformation:
-		s.lock(o)
+		s.upsertInformation(o)
 	case *unstructured.Unstructured:
-		s.announce(o)
+		s.upsertBlock(o)
 	}
 	return true
 }
 
 func (s *store) upsertConfig(o *apiv3.BGPConfiguration) bool {
 	if o.Name != defaultConfig {
-		s.note(apiv3.KindBGPConfiguration, o)
+		s.noteUnread(apiv3.KindBGPConfiguration, o)
 	}
 	if o.Name != defaultConfig || s.config != nil && !s.supersedes(apiv3.KindBGPConfiguration, o, s.config) {
 		return false
 	}
 	s.config = o
-	s.note(apiv3.KindBGPConfiguration, o)
+	s.noteUnread(apiv3.KindBGPConfiguration, o)
 	s.signal()
 	return true
 }
@@ -350,20 +345,20 @@ func upsertIn[T metav1.Object](s *store, kind string, known map[string]T, o T) b
 		return false
 	}
 	known[o.GetName()] = o
-	s.note(kind, o)
+	s.noteUnread(kind, o)
 	s.signal()
 	return true
 }
 
-// announce does not signal: blocks come and go with pods, and no step waits for one.
-func (s *store) announce(o *unstructured.Unstructured) {
+// upsertBlock does not signal: blocks come and go with pods, and no step waits for one.
+func (s *store) upsertBlock(o *unstructured.Unstructured) {
 	delete(s.blocks, o.GetName())
 	if b, ok := blockOf(o); ok {
 		s.blocks[o.GetName()] = b
 	}
 }
 
-func (s *store) lock(o *apiv3.ClusterInformation) {
+func (s *store) upsertInformation(o *apiv3.ClusterInformation) {
 	if o.Name != defaultConfig {
 		return
 	}
@@ -378,7 +373,7 @@ func (s *store) upsertReport(o *apiv3.CalicoNodeStatus, found bool) bool {
 	const kind = apiv3.KindCalicoNodeStatus
 	if !isReport(o) {
 		s.drop(kind, o.Name)
-		s.note(kind, o)
+		s.noteUnread(kind, o)
 		return false
 	}
 	old := s.statuses[o.Name]
@@ -410,13 +405,13 @@ func (s *store) drop(kind, name string) {
 	case libapiv3.KindBlockAffinity:
 		delete(s.blocks, name)
 		return
-	case apiv3.KindClusterInformation: // a lock holds: it may be the end of a migration that takes the old group away
+	case apiv3.KindClusterInformation: // a lock stays: a migration may have deleted the old group
 		return
 	}
 	s.signal()
 }
 
-// older compares resource versions, which are numbers in both datastores. What cannot be compared is not older.
+// older reports whether resource version a is older than b. They are numbers in both datastores; a version that is none is not older.
 func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)
@@ -429,22 +424,21 @@ func (s *store) supersedes(kind string, after, before metav1.Object) bool {
 	return a != b && (!older(a, b) || s.watchStatuses[kind].relisted[after.GetName()] == a)
 }
 
-// reports gives the status reports of ours, sorted by name.
+// reports returns our status reports, sorted by name.
 func (s *store) reports() []*report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.SortedFunc(maps.Values(s.statuses), func(a, b *report) int { return strings.Compare(a.object.Name, b.object.Name) })
 }
 
-// source is the datastore as the syncer sees it. The syncer retries for ever and takes a kind that is not installed
-// for one without objects; source notes on the way which kinds are missing or failing.
+// source is the api.Client of the syncer. It notes which kinds are missing or failing: the syncer itself retries for ever, and does not tell a kind that is
+// not installed from one without objects.
 type source struct {
 	api.Client
 	store *store
 }
 
-// List implements api.Client. Whatever the revision that would do, it asks for
-// the latest: what a list says holds, and an apiserver's cache may lag behind.
+// List implements api.Client. It always asks for the latest revision: an apiserver's cache may lag behind.
 func (s *source) List(ctx context.Context, list model.ListInterface, _ string) (*model.KVPairList, error) {
 	found, err := s.Client.List(ctx, list, "")
 	kind := kindOf(list)
@@ -462,15 +456,14 @@ func (s *source) List(ctx context.Context, list model.ListInterface, _ string) (
 	return found, err //nolint:wrapcheck // the syncer looks at the error's type
 }
 
-// Watch implements api.Client. It demands a new list where mayWatch says so.
+// Watch implements api.Client. Where mayWatch forbids a watch, its error makes the syncer list first.
 func (s *source) Watch(ctx context.Context, list model.ListInterface, options api.WatchOptions) (api.WatchInterface, error) {
 	kind := kindOf(list)
 	if !s.store.mayWatch(kind) {
 		return nil, apierrors.NewResourceExpired("the watch was interrupted") //nolint:wrapcheck // the syncer looks at the error's type
 	}
 	w, err := s.Client.Watch(ctx, list, options)
-	// A revision that the API has forgotten says nothing against the kind: the syncer
-	// lists it anew at once, and List notes what comes of that.
+	// A revision that the API no longer has is no failure of the kind: the syncer lists it at once.
 	if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		s.store.setWatchStatus(kind, false, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Try asks the apiserver whether it would take a change, as a dry run: nothing is written, and nothing of the answer is
-// kept. An error that Refuses is its answer; any other leaves it unknown. An etcd of Calico's own refuses no value.
+// Try makes a change as a dry run of the apiserver: nothing is written, and nothing of the answer is stored. Refuses(err) means that the change would be
+// refused; after any other error that is not known. An etcd of Calico's own refuses no value.
 func (a *Adapter) Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error {
 	if a.etcd != nil {
 		return nil
@@ -23,26 +23,25 @@ func (a *Adapter) Try(ctx context.Context, scope plan.DatastoreOptions, action p
 	return err
 }
 
-// Refuses reports whether an error is the apiserver's answer that it would not take what is written, as its value is not
-// allowed. That a user lacks a right says nothing of the value, and neither does a conflict.
+// Refuses reports whether err means that the apiserver, or an admission policy or webhook, does not allow the value that would be written. A missing right or
+// a conflict does not mean that.
 func Refuses(err error) bool {
 	denied := apierrors.IsForbidden(err) && !lacksRight(err.Error())
 	return !IsConflict(err) && !Untriable(err) && (denied || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
 }
 
-// lacksRight: an answer is the authorizer's, which begins with the user, not that of admission, which may quote one.
+// lacksRight reports whether an answer is the authorizer's, which begins with the user. One of admission may quote such an answer.
 func lacksRight(answer string) bool {
 	before, of, found := strings.Cut(answer, `is forbidden: User "`)
 	return found && strings.Contains(of, `" cannot `) && !strings.Contains(before, " denied ")
 }
 
-// Untriable reports whether an error is the apiserver's answer that a webhook of the cluster takes no dry runs, with whatever rights: only
-// the write itself shows whether it would be taken.
+// Untriable reports whether err means that a webhook of the cluster does not support dry runs: then only the write itself shows whether it is allowed.
 func Untriable(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), `" does not support dry run`)
 }
 
-// dryRun is a client that changes nothing, by whichever verb.
+// dryRun is a client whose writes are dry runs.
 type dryRun struct {
 	client.Client
 	real client.WithWatch
@@ -55,7 +54,7 @@ func (d dryRun) Watch(ctx context.Context, list client.ObjectList, opts ...clien
 // Delete does nothing: a deletion has no value that could be refused.
 func (dryRun) Delete(context.Context, client.Object, ...client.DeleteOption) error { return nil }
 
-// dryWriter is the same for Nodes.
+// dryWriter is a writer of Nodes whose writes are dry runs.
 type dryWriter struct{ client.Writer }
 
 func (d dryWriter) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {

@@ -24,14 +24,15 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// With Calico's own etcd a node is two objects. What Calico reads is on Calico's Node there, and our mark of the role with it, so that role,
-// cluster ID and mark still are one write. The pool label and the cordon are on the Kubernetes Node. Calico's kube-controllers copies the
-// labels of the second to the first: the role label is never written to the second, or it would come back.
+// With Calico's own etcd each node has two objects. Calico's Node has what Calico reads, and our mark of the role, so that role label, cluster ID and mark are
+// one write. The Kubernetes Node has the pool label and the cordon. Calico's kube-controllers copies labels from the Kubernetes Node to Calico's, so the role
+// label is never written to the former: it would come back.
 
-// oldestInEtcd is the oldest Calico that was tried with its own etcd. An apiserver drops fields that an older one does not know, which is then
-// seen; etcd keeps them.
+// oldestInEtcd is the oldest Calico that was tested with its own etcd. An apiserver drops fields that an older Calico does not have, and rrpool sees that;
+// etcd keeps them.
 var oldestInEtcd = version.MustParseGeneric("3.31.0")
 
+// tooOldForEtcd returns the problem of a Calico older than oldestInEtcd, nil for none.
 func tooOldForEtcd(calico string) *plan.Problem {
 	if v, err := version.ParseGeneric(calico); err != nil || v.AtLeast(oldestInEtcd) {
 		return nil
@@ -40,19 +41,19 @@ func tooOldForEtcd(calico string) *plan.Problem {
 		"or move its objects into the apiserver (rrpool rollback first, then calicoctl datastore migrate)", plan.Plain(calico, longestID), defaultConfig, oldestInEtcd)
 }
 
-// join says which Calico Node stands for which Kubernetes Node. A nil one is that of the Kubernetes datastore, where they are the same.
+// join maps Kubernetes Nodes to Calico's Nodes. It is nil with the Kubernetes datastore, where they are the same objects.
 type join struct {
-	// of has Calico's Nodes by the name of the Kubernetes Node, kube the latter by the name of the former.
+	// of has Calico's Nodes by the name of the Kubernetes Node, and kube the names of Kubernetes Nodes by that of Calico's.
 	of   map[string]*libapiv3.Node
 	kube map[string]string
 	// known are all Kubernetes Nodes.
 	known map[string]*corev1.Node
-	// problem is why it is not known of all, "" for nothing.
+	// problem is why some of Calico's Nodes could not be joined, "" where all are.
 	problem string
 }
 
-// joinNodes goes by what Calico's Nodes say of the orchestrator. One that says nothing belongs to the node of its name, else to the only one that
-// has its address. One whose node is no more is left over: nothing runs there, and Calico's kube-controllers deletes it.
+// joinNodes joins by spec.orchRefs of Calico's Nodes. One without goes to the Kubernetes Node of the same name, else to the only one with its address. One
+// that refers to a node which no longer exists is ignored: Calico's kube-controllers deletes it.
 func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
 	out := &join{of: map[string]*libapiv3.Node{}, kube: map[string]string{}, known: map[string]*corev1.Node{}}
 	byAddress := map[netip.Addr][]string{}
@@ -63,7 +64,7 @@ func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
 			byAddress[addr] = append(byAddress[addr], n.Name)
 		}
 	}
-	rest, twice := out.joinByReference(calico)
+	rest, duplicates := out.joinByReference(calico)
 	rest = out.joinBy(rest, func(n *libapiv3.Node) []string { return []string{n.Name} })
 	rest = out.joinBy(rest, func(n *libapiv3.Node) (names []string) {
 		for _, addr := range bgpAddresses(n) {
@@ -75,23 +76,23 @@ func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
 	for name, n := range out.of {
 		out.kube[n.Name] = name
 	}
-	var strangers []string
+	var unmatched []string
 	for _, n := range rest {
 		if n.Spec.BGP != nil {
-			strangers = append(strangers, n.Name)
+			unmatched = append(unmatched, n.Name)
 		}
 	}
 	switch {
-	case len(twice) > 0:
-		out.problem = fmt.Sprintf("two of Calico's Nodes stand for one node of Kubernetes (%s): delete the one that is left over (calicoctl delete node NAME)", plan.Few(twice))
-	case len(strangers) > 0:
+	case len(duplicates) > 0:
+		out.problem = fmt.Sprintf("two of Calico's Nodes stand for one node of Kubernetes (%s): delete the one that is left over (calicoctl delete node NAME)", plan.Few(duplicates))
+	case len(unmatched) > 0:
 		out.problem = fmt.Sprintf("of Calico's Nodes, no node of Kubernetes is %s (spec.orchRefs, else the name, else the address): a host that is no node of Kubernetes "+
-			"cannot be seen to have its sessions; delete those that are left over (calicoctl delete node NAME)", plan.Few(strangers))
+			"cannot be seen to have its sessions; delete those that are left over (calicoctl delete node NAME)", plan.Few(unmatched))
 	}
 	return out
 }
 
-// problems are why nothing may be changed while Calico has an etcd of its own. A nil join is none of it.
+// problems returns why nothing may be changed with an etcd of Calico's own.
 func (j *join) problems(calico string) (out []plan.Problem) {
 	if j == nil {
 		return nil
@@ -105,10 +106,11 @@ func (j *join) problems(calico string) (out []plan.Problem) {
 	return out
 }
 
-// joinByReference gives those that name no node, and the pairs that name the same. Of such a pair the one with the node's address is taken.
-func (j *join) joinByReference(calico map[string]*libapiv3.Node) (rest []*libapiv3.Node, twice []string) {
+// joinByReference joins by spec.orchRefs. It returns the Nodes without a reference, and the pairs that refer to the same node, of which it joins the one with
+// the node's address.
+func (j *join) joinByReference(calico map[string]*libapiv3.Node) (rest []*libapiv3.Node, duplicates []string) {
 	for _, name := range slices.Sorted(maps.Keys(calico)) {
-		n, of := calico[name], orchestrated(calico[name])
+		n, of := calico[name], kubeNodeOf(calico[name])
 		if of == "" {
 			rest = append(rest, n)
 			continue
@@ -118,17 +120,17 @@ func (j *join) joinByReference(calico map[string]*libapiv3.Node) (rest []*libapi
 		case j.known[of] == nil, other != nil && n.Spec.BGP == nil:
 			continue
 		case other != nil && other.Spec.BGP != nil:
-			twice = append(twice, name+" and "+other.Name)
+			duplicates = append(duplicates, name+" and "+other.Name)
 			if hasAddressOf(other, j.known[of]) {
 				continue
 			}
 		}
 		j.of[of] = n
 	}
-	return rest, twice
+	return rest, duplicates
 }
 
-// joinBy joins those of whose names exactly one is a node that no other has, and gives the rest.
+// joinBy joins each Node for which namesOf returns exactly one name, if that is of a Kubernetes Node that is not joined yet. It returns the others.
 func (j *join) joinBy(nodes []*libapiv3.Node, namesOf func(*libapiv3.Node) []string) (rest []*libapiv3.Node) {
 	for _, n := range nodes {
 		if names := namesOf(n); len(names) == 1 && j.known[names[0]] != nil && j.of[names[0]] == nil {
@@ -163,8 +165,8 @@ func hasAddressOf(n *libapiv3.Node, kube *corev1.Node) bool {
 	return slices.ContainsFunc(internalAddresses(kube), func(a netip.Addr) bool { return slices.Contains(bgpAddresses(n), a) })
 }
 
-// orchestrated is the name of the Kubernetes Node that a Calico Node says, "" for none.
-func orchestrated(n *libapiv3.Node) string {
+// kubeNodeOf returns the Kubernetes Node that a Calico Node refers to, "" for none.
+func kubeNodeOf(n *libapiv3.Node) string {
 	for _, ref := range n.Spec.OrchRefs {
 		if ref.Orchestrator == "k8s" {
 			return ref.NodeName
@@ -173,7 +175,7 @@ func orchestrated(n *libapiv3.Node) string {
 	return ""
 }
 
-// calicoName is the name that Calico has for a node, "" where it has none. A node that Kubernetes does not know either has the same.
+// calicoName returns Calico's name of a node, "" where Calico has no Node for it. The name of no Kubernetes Node is returned as it is.
 func (j *join) calicoName(node string) string {
 	switch {
 	case j == nil:
@@ -185,7 +187,7 @@ func (j *join) calicoName(node string) string {
 	return node
 }
 
-// kubeName is the opposite. Calico may have the name of a Kubernetes Node for something else.
+// kubeName is the inverse. Calico may use the name of a Kubernetes Node for another node.
 func (j *join) kubeName(node string) string {
 	switch {
 	case j == nil:
@@ -197,7 +199,7 @@ func (j *join) kubeName(node string) string {
 	return node
 }
 
-// joinNow joins by what is known now; with the Kubernetes datastore it reads nothing.
+// joinNow returns the join, nil with the Kubernetes datastore, for which it reads nothing.
 func (a *Adapter) joinNow(ctx context.Context) (*join, error) {
 	if a.etcd == nil {
 		return nil, nil
@@ -206,7 +208,7 @@ func (a *Adapter) joinNow(ctx context.Context) (*join, error) {
 	return j, err
 }
 
-// calicoName is the name that Calico has for a node, by what is known now. That it has none is a conflict.
+// calicoName returns Calico's name of a node. Where Calico has no Node for it, that is a conflict.
 func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
 	j, err := a.joinNow(ctx)
 	if err != nil || node == "" {
@@ -218,11 +220,11 @@ func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
 	return "", changed(libapiv3.KindNode, node, "Calico has no Node for it")
 }
 
-// joined is the Kubernetes Node with what Calico's says of it. Without an etcd that is the labels that Calico keeps in an annotation: none of those that
-// rrpool writes, as it could not take them away.
+// joined returns the Kubernetes Node with what Calico's Node has. With the Kubernetes datastore it adds the labels that calicoctl has set, except those that
+// rrpool writes: it could not remove them there.
 func (j *join) joined(n *corev1.Node, scope plan.DatastoreOptions) *corev1.Node {
 	if j == nil {
-		labels, _ := calicoLabels(n) // nodeOf says that they cannot be read
+		labels, _ := calicoLabels(n) // nodeOf reports those that cannot be read
 		maps.DeleteFunc(labels, func(key, _ string) bool {
 			return slices.Contains([]string{scope.RoleLabel, plan.RackLabel, v1alpha1.PoolLabel}, key)
 		})
@@ -252,7 +254,7 @@ func (j *join) joined(n *corev1.Node, scope plan.DatastoreOptions) *corev1.Node 
 	return out
 }
 
-// notesOf are the annotations of nodeOf as they are on Calico's Node, or in its spec, "" for none.
+// notesOf returns the annotations that nodeOf reads, from Calico's Node and its spec, "" for those that are not set.
 func notesOf(n *libapiv3.Node) map[string]string {
 	bgp := ptr.Deref(n.Spec.BGP, libapiv3.NodeBGPSpec{})
 	out := map[string]string{
@@ -265,7 +267,7 @@ func notesOf(n *libapiv3.Node) map[string]string {
 	return out
 }
 
-// joinAll reads all Kubernetes Nodes, and joins Calico's to them. Their labels and whatever else they point to are the cache's: not to be changed.
+// joinAll returns all Kubernetes Nodes, and the join with Calico's. The Nodes share maps and slices with the cache, so they must not be changed.
 func (a *Adapter) joinAll(ctx context.Context) ([]corev1.Node, *join, error) {
 	var list corev1.NodeList
 	if err := a.cfg.Nodes.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -280,7 +282,7 @@ func (a *Adapter) joinAll(ctx context.Context) ([]corev1.Node, *join, error) {
 	return list.Items, joinNodes(list.Items, a.store.calicoNodes()), nil
 }
 
-// calicoReflectors are the nodes whose Calico Node alone has the role label.
+// calicoReflectors returns the Kubernetes names of the nodes whose Calico Node has the role label.
 func (a *Adapter) calicoReflectors(ctx context.Context, role string) (out []string, err error) {
 	j, err := a.joinNow(ctx)
 	if err != nil || j == nil {
@@ -294,8 +296,8 @@ func (a *Adapter) calicoReflectors(ctx context.Context, role string) (out []stri
 	return out, nil
 }
 
-// reread reads Calico's Node of a node past the watch.
-func (a *Adapter) reread(ctx context.Context, name string) error {
+// refreshCalicoNode reads the Calico Node of a node, and does not wait for the watch.
+func (a *Adapter) refreshCalicoNode(ctx context.Context, name string) error {
 	j, err := a.joinNow(ctx)
 	if err != nil || j == nil || j.of[name] == nil {
 		return err
@@ -313,7 +315,7 @@ func (a *Adapter) reread(ctx context.Context, name string) error {
 	return nil
 }
 
-// patchCalicoNode makes a change to Calico's Node, in one write, of the version that was looked at.
+// patchCalicoNode makes a change to Calico's Node, in one write. If that has another version than the stored one, it is a conflict.
 func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch) error {
 	_, j, err := a.joinAll(ctx)
 	if err = errors.Join(err, a.store.writable(), a.cfg.Permit(ctx)); err != nil {
@@ -342,7 +344,7 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 	return a.take(o, libapiv3.NewNode())
 }
 
-// changeCalicoNode makes the change in the object.
+// changeCalicoNode makes the patch's change to the object.
 func (p *nodePatch) changeCalicoNode(o *unstructured.Unstructured) error {
 	err := errors.Join(setOrRemove(o, p.labels, "metadata", "labels"), forgetCopied(o, p.labels))
 	for key, value := range p.annotations {
@@ -359,10 +361,10 @@ func (p *nodePatch) changeCalicoNode(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// copiedAnnotation is where Calico's kube-controllers notes which labels it has copied. It takes those away that the Kubernetes Node has no more.
+// copiedAnnotation has the labels that Calico's kube-controllers has copied. It removes those that the Kubernetes Node no longer has.
 const copiedAnnotation = "projectcalico.org/kube-labels"
 
-// forgetCopied makes labels of Calico's Node our own, which kube-controllers leaves alone.
+// forgetCopied removes labels from copiedAnnotation, so that kube-controllers leaves them alone.
 func forgetCopied(o *unstructured.Unstructured, labels map[string]any) error {
 	notes, copied := o.GetAnnotations(), map[string]string{}
 	if notes[copiedAnnotation] == "" {
@@ -380,8 +382,8 @@ func forgetCopied(o *unstructured.Unstructured, labels map[string]any) error {
 	return err //nolint:wrapcheck // strings can be rendered
 }
 
-// dropCopied takes labels that are written on Calico's Node from the Kubernetes Node, if they are there: kube-controllers would copy them again.
-// It comes first, so that it is done again until the second write has been made.
+// dropCopied removes labels that belong on Calico's Node from the Kubernetes Node: kube-controllers would copy them again. It is called before the write to
+// Calico's Node, so that both are repeated until both have succeeded.
 func (a *Adapter) dropCopied(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	gone := map[string]any{}
 	for key := range p.labels {
@@ -395,7 +397,7 @@ func (a *Adapter) dropCopied(ctx context.Context, node *corev1.Node, p nodePatch
 	return a.patchKubeNode(ctx, node, nodePatch{labels: gone})
 }
 
-// setOrRemove sets fields below a path, and removes those whose value is nil.
+// setOrRemove sets fields below a path, and removes fields whose value is nil.
 func setOrRemove(o *unstructured.Unstructured, fields map[string]any, below ...string) error {
 	at, _, err := unstructured.NestedMap(o.Object, below...)
 	if err != nil {
@@ -406,7 +408,7 @@ func setOrRemove(o *unstructured.Unstructured, fields map[string]any, below ...s
 	}
 	maps.Copy(at, fields)
 	maps.DeleteFunc(at, func(_ string, value any) bool { return value == nil })
-	if len(at) == 0 { // to Calico an empty spec.bgp is invalid
+	if len(at) == 0 { // for Calico an empty spec.bgp is invalid
 		unstructured.RemoveNestedField(o.Object, below...)
 		return nil
 	}
