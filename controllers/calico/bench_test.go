@@ -48,6 +48,7 @@ var (
 
 // dependsOnDatastore has a test run with the other datastores too.
 func dependsOnDatastore(t *testing.T) {
+	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
 	inThreeDatastores.Insert(name)
 }

@@ -325,24 +325,27 @@ func (a *Adapter) disableMesh(ctx context.Context, o *liveMesh, act plan.Disable
 		o.set(savedMesh{Enabled: ptr.To(false)}), o.annotate(beforeAnnotation, text), o.drop("annotations", restoredAnnotation))
 }
 
-// decidedOn compares the live mesh with the one that the caller has decided on.
+// decidedOn returns a conflict unless the live mesh is the one that the caller has decided on.
 func (o *liveMesh) decidedOn(act plan.DisableMesh, have savedMesh) error {
-	now, why := have.plan(), ""
+	conflict := func(why string) error { return changed(apiv3.KindBGPConfiguration, defaultConfig, why) }
+	now := have.plan()
 	switch {
-	case !o.exists() && !act.SavedAbsent:
-		why = "it has been deleted"
 	case !o.exists():
+		if !act.SavedAbsent {
+			return conflict("it has been deleted")
+		}
 	case !have.on():
-		why = "the mesh is off already"
-	case o.saved == nil && act.SavedAbsent:
-		why = "it has been created"
-	case o.saved == nil && !reflect.DeepEqual(act.Saved, now), o.saved != nil && now.Password != nil && !ptr.Equal(act.Saved.Password, now.Password):
-		why = "the mesh has changed"
+		return conflict("the mesh is off already")
+	case o.saved != nil:
+		if now.Password != nil && !ptr.Equal(act.Saved.Password, now.Password) {
+			return conflict("the mesh has changed")
+		}
+	case act.SavedAbsent:
+		return conflict("it has been created")
+	case !reflect.DeepEqual(act.Saved, now):
+		return conflict("the mesh has changed")
 	}
-	if why == "" {
-		return nil
-	}
-	return changed(apiv3.KindBGPConfiguration, defaultConfig, why)
+	return nil
 }
 
 // restoreMesh restores the saved mesh, or enables it where nothing was saved, and notes the time. The saved settings stay until forgetMesh.

@@ -1,5 +1,5 @@
-// Package peering reconciles ClusterPeerings: it gathers what is true here and in the remote cluster, lets the plan decide,
-// applies that, and reports once at the end.
+// Package peering reconciles ClusterPeerings: it observes this cluster and the remote one, lets the plan decide, applies that, and writes the status once at
+// the end.
 package peering
 
 import (
@@ -32,33 +32,33 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/peering"
 )
 
-// Datastore is Calico.
+// Datastore is implemented by calico.Adapter.
 type Datastore interface {
-	// ObservePeering gives everything known at this moment, or an error when any of it is unknown.
+	// ObservePeering returns what is known of the cluster, or an error while anything is unknown.
 	ObservePeering(ctx context.Context, scope plan.DatastoreOptions) (peering.Observed, error)
-	// Apply makes one change and says whether there was anything to change.
+	// Apply makes one change and reports whether there was anything to change.
 	Apply(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error)
-	// Try asks whether Apply would be refused, and changes nothing. See calico.Refuses.
+	// Try makes a dry run of Apply. calico.Refuses(err) means that Apply would be refused.
 	Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error
 }
 
-// How soon to look again: after a change of our own, and otherwise.
+// A ClusterPeering is reconciled again after changePeriod where something was changed, and otherwise after pollPeriod.
 const (
-	again = time.Second
-	look  = 10 * time.Second
+	changePeriod = time.Second
+	pollPeriod   = 10 * time.Second
 )
 
-// remoteTimeout bounds one look at a remote cluster. After one that failed and took slowLook or more, the next comes after a pause:
-// many clusters that hang must not take all workers.
+// remoteTimeout limits the time for reading a remote cluster. After a failure that took slowRead or longer it is read again after slowReadPause: many clusters
+// that do not answer must not take all workers.
 const (
 	remoteTimeout = 5 * time.Second
-	slowLook      = time.Second
-	pause         = 30 * time.Second
+	slowRead      = time.Second
+	slowReadPause = 30 * time.Second
 )
 
-// Reconciler makes one ClusterPeering after the other as its spec wants it.
+// Reconciler reconciles ClusterPeerings one at a time.
 type Reconciler struct {
-	// mu is held but for looks at remote clusters: what two ClusterPeerings need may be the same object, or overlap.
+	// mu is held except while remote clusters are read: two ClusterPeerings may need the same object.
 	mu sync.Mutex
 	// Client writes, and reads the Secrets with kubeconfigs, which are in Namespace.
 	Client client.Client
@@ -66,13 +66,13 @@ type Reconciler struct {
 	Live      client.Reader
 	Datastore Datastore
 	Namespace string
-	// Host is the apiserver of this cluster, as the manager's own kubeconfig has it.
+	// Host is the address of this cluster's apiserver in the manager's own kubeconfig.
 	Host string
 
-	// All that follows may be left out.
+	// The fields below are optional.
 
 	Recorder events.EventRecorder
-	// Leading gives the reason why another manager may be writing, nil for none. It is asked before every write.
+	// Leading returns why another manager may be writing, nil where none may. It is called before every write.
 	Leading func(context.Context) error
 	// ReadSide is calico.ReadSide unless a test sets it.
 	ReadSide func(context.Context, *rest.Config) (peering.Side, error)
@@ -80,13 +80,13 @@ type Reconciler struct {
 	Now func() time.Time
 	// ended is when the BGPPeers of a ClusterPeering that is being deleted were last seen, by its name.
 	ended map[string]time.Time
-	// damping has what remote clusters have declared, by the name of the ClusterPeering.
+	// damping is by the name of the ClusterPeering.
 	damping map[string]*damping
-	// Wait is how long a time really takes, for tests with a fast clock.
+	// Wait converts a duration to that of the tests' faster clock.
 	Wait func(time.Duration) time.Duration
 }
 
-// scope is one reconciliation.
+// scope is the state of one reconciliation.
 type scope struct {
 	object   *v1alpha1.ClusterPeering
 	labels   plan.DatastoreOptions
@@ -95,14 +95,14 @@ type scope struct {
 	step     peering.Decision
 	// remoteErr is why the remote cluster is not known now, nil where it is.
 	remoteErr error
-	// held is why what the remote cluster declares now is not taken, "" where it is.
+	// held is why what the remote cluster declares now is not used, "" where it is.
 	held    string
 	changes int
-	// left is how long what sessions needed has yet to stay.
+	// left is how long objects that sessions use must not be deleted yet.
 	left time.Duration
 }
 
-// Reconcile takes one ClusterPeering a step further.
+// Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if s.changes > 0 {
-		return reconcile.Result{RequeueAfter: r.wait(again)}, nil
+		return reconcile.Result{RequeueAfter: r.wait(changePeriod)}, nil
 	}
 	return reconcile.Result{RequeueAfter: max(s.left, 0)}, nil
 }
@@ -146,8 +146,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 	return r.apply(ctx, s)
 }
 
-// hold leaves what sessions needed for as long as nodes may take to end them: they learn of each kind of objects by itself, and a
-// session without its filter lets everything in.
+// hold delays the deletion of objects that sessions use until all nodes must have ended the sessions: nodes learn of each kind of object separately, and a
+// session without its filter accepts all routes.
 func (r *Reconciler) hold(s *scope) {
 	name, now := s.object.Name, r.now()
 	if r.ended == nil {
@@ -180,7 +180,7 @@ func (r *Reconciler) leading(ctx context.Context) error {
 	return r.Leading(ctx)
 }
 
-// gather fills in what the decision depends on: the remote cluster first, as others may write while it is looked at.
+// gather reads what the decision depends on: the remote cluster first, as mu is not held while it is read.
 func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	var remote *peering.Side
 	if s.object.DeletionTimestamp == nil {
@@ -215,7 +215,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// apiservers are the addresses by which pods, or the manager, reach this cluster's apiserver.
+// apiservers returns the addresses by which pods, or the manager, reach this cluster's apiserver.
 func (r *Reconciler) apiservers(ctx context.Context) ([]netip.Addr, error) {
 	var found discoveryv1.EndpointSlice
 	key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
@@ -231,14 +231,14 @@ func (r *Reconciler) apiservers(ctx context.Context) ([]netip.Addr, error) {
 	}
 	var out []netip.Addr
 	for _, text := range texts {
-		if a, err := netip.ParseAddr(text); err == nil { // else it is a name
+		if a, err := netip.ParseAddr(text); err == nil { // it may be a host name
 			out = append(out, a.Unmap().WithZone(""))
 		}
 	}
 	return out, nil
 }
 
-// notReflecting is why the cluster has no reflectors that last.
+// notReflecting returns why the cluster has no lasting reflectors, "" where it has.
 func notReflecting(pool *v1alpha1.RouteReflectorPool) string {
 	switch {
 	case pool.Name == "":
@@ -253,7 +253,7 @@ func notReflecting(pool *v1alpha1.RouteReflectorPool) string {
 	return ""
 }
 
-// gatherServices finds the ranges of services of this cluster, and which of them any ClusterPeering advertises.
+// gatherServices reads the ranges of services of this cluster, and which of them ClusterPeerings advertise.
 func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	var all v1alpha1.ClusterPeeringList
 	if err := r.Live.List(ctx, &all); err != nil {
@@ -264,21 +264,21 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.desired.OwnServices = slices.Concat(own, s.observed.OtherClusterIPs)
-	if announced := s.observed.OtherClusterIPs; len(announced) > 0 {
-		own = announced
+	if len(s.observed.OtherClusterIPs) > 0 {
+		own = s.observed.OtherClusterIPs
 	}
 	for i := range all.Items {
 		p := &all.Items[i]
-		if p.DeletionTimestamp != nil || !ptr.Deref(p.Spec.Advertise.Services, true) {
+		if !advertisesServices(p) {
 			continue
 		}
 		cidrs, err := parsed("spec.advertise.serviceCIDRs", p.Spec.Advertise.ServiceCIDRs, peering.ParseRange)
-		switch {
-		case err != nil && p.Name == s.object.Name:
+		if err != nil && p.Name == s.object.Name {
 			return err
-		case err != nil: // what is announced for it stays
-			cidrs = s.observed.Services
-		case len(cidrs) == 0:
+		}
+		if err != nil {
+			cidrs = s.observed.Services // what is announced for it stays
+		} else if len(cidrs) == 0 {
 			cidrs = own
 		}
 		s.desired.Announce = append(s.desired.Announce, cidrs...)
@@ -289,7 +289,11 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// serviceCIDRs are those that Kubernetes knows, none before Kubernetes 1.33.
+func advertisesServices(p *v1alpha1.ClusterPeering) bool {
+	return p.DeletionTimestamp == nil && ptr.Deref(p.Spec.Advertise.Services, true)
+}
+
+// serviceCIDRs returns the ranges of Kubernetes' ServiceCIDRs, none before Kubernetes 1.33.
 func (r *Reconciler) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error) {
 	var found networkingv1.ServiceCIDRList
 	err := r.Live.List(ctx, &found)
@@ -310,11 +314,10 @@ func (r *Reconciler) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// specError is a value of the spec that cannot be used.
+// specError means that a value of the spec cannot be used.
 type specError struct{ error }
 
-// try asks whether all that the step writes would be taken, before it writes any of it: a BGPFilter or an IPPool without
-// the BGPPeer that they are for is of no use. What is deleted, and reports, are not tried.
+// try makes a dry run of all that the step would create or change, before any of it is written: a BGPFilter or an IPPool without its BGPPeer is useless.
 func (r *Reconciler) try(ctx context.Context, s *scope) error {
 	for _, action := range s.step.Actions {
 		switch action.(type) {
@@ -324,7 +327,7 @@ func (r *Reconciler) try(ctx context.Context, s *scope) error {
 		}
 		err := r.Datastore.Try(ctx, s.labels, action)
 		switch {
-		case calico.Untriable(err): // only the write shows it
+		case calico.Untriable(err): // the write will show it
 		case calico.Refuses(err):
 			s.step.Problem = plan.Problemf("WriteRefused", "the datastore would not let rrpool %s, so nothing is written: %v: correct that value", plan.Details(action), err)
 			s.step.Actions = nil
@@ -336,7 +339,7 @@ func (r *Reconciler) try(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// apply takes the step's actions in order and stops at the first error.
+// apply applies the step's actions in order and stops at the first error.
 func (r *Reconciler) apply(ctx context.Context, s *scope) error {
 	for _, action := range s.step.Actions {
 		if err := r.leading(ctx); err != nil {
@@ -373,7 +376,7 @@ func (r *Reconciler) editFinalizers(ctx context.Context, object *v1alpha1.Cluste
 	return nil
 }
 
-// report writes the status where it has changed.
+// report writes the status if it has changed.
 func (r *Reconciler) report(ctx context.Context, s *scope, failure error) error {
 	status := s.status(failure)
 	if equality.Semantic.DeepEqual(s.object.Status, status) {

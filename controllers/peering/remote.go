@@ -23,14 +23,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/peering"
 )
 
-// remote is the other cluster, nil with the reason where it is not known.
+// remote returns the remote cluster, or an error where it is not known.
 func (r *Reconciler) remote(ctx context.Context, o *v1alpha1.ClusterPeering) (*peering.Side, error) {
 	spec := o.Spec.Remote
 	if spec.Static != nil {
 		return static(*spec.Static)
 	}
 	d, began := r.dampingOf(o), r.now()
-	if began.Before(d.again) {
+	if began.Before(d.retryAt) {
 		return nil, d.failed
 	}
 	config, err := r.remoteConfig(ctx, spec.KubeconfigSecretRef)
@@ -51,8 +51,8 @@ func (r *Reconciler) remote(ctx context.Context, o *v1alpha1.ClusterPeering) (*p
 	if err == nil {
 		return &side, nil
 	}
-	if now := r.now(); now.Sub(began) >= slowLook {
-		d.again, d.failed = now.Add(r.wait(pause)), err
+	if now := r.now(); now.Sub(began) >= slowRead {
+		d.retryAt, d.failed = now.Add(r.wait(slowReadPause)), err
 	}
 	return nil, err
 }
@@ -75,14 +75,14 @@ func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
 	return &out, nil
 }
 
-// damping is that of one ClusterPeering, as long as its spec is the same.
+// damping is what is remembered of one ClusterPeering's remote cluster, as long as the spec does not change.
 type damping struct {
 	peering.Damping
 	uid        types.UID
 	generation int64
-	// again is when the remote cluster is looked at again after it failed slowly, for the reason failed.
-	again  time.Time
-	failed error
+	// retryAt is when the remote cluster is read again after a slow failure, whose error is failed.
+	retryAt time.Time
+	failed  error
 }
 
 func (r *Reconciler) now() time.Time {
@@ -92,7 +92,7 @@ func (r *Reconciler) now() time.Time {
 	return r.Now()
 }
 
-// dampingOf begins anew where the ClusterPeering is another or has changed.
+// dampingOf returns the damping of a ClusterPeering, a new one where its spec has changed.
 func (r *Reconciler) dampingOf(o *v1alpha1.ClusterPeering) *damping {
 	d := r.damping[o.Name]
 	if d == nil || d.uid != o.UID || d.generation != o.Generation {
@@ -105,7 +105,7 @@ func (r *Reconciler) dampingOf(o *v1alpha1.ClusterPeering) *damping {
 	return d
 }
 
-// damp holds back what a remote cluster that is followed declares, where it changes that too often.
+// damp replaces what a remote cluster declares by what it declared before, where it changes that too often.
 func (r *Reconciler) damp(s *scope) {
 	o := s.object
 	if s.desired.Deleted || o.Spec.Remote.Static != nil {
@@ -120,7 +120,7 @@ func (r *Reconciler) damp(s *scope) {
 	s.observed.Remote = &taken
 }
 
-// remoteConfig reads a kubeconfig. It must hold all that it needs: what it would have the manager run or read is refused.
+// remoteConfig reads a kubeconfig. One that would make the manager run a program or read a file is refused.
 func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef) (*rest.Config, error) {
 	secret, where := &corev1.Secret{}, fmt.Sprintf("Secret %s/%s", r.Namespace, ref.Name)
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret)
@@ -135,11 +135,11 @@ func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef
 		return nil, fmt.Errorf("%s has no key %q: %s", where, ref.Key, makeOne)
 	}
 	if parts := bytes.Count(content, []byte(",")) + bytes.Count(content, []byte("\n")) + bytes.Count(content, []byte("{")) +
-		bytes.Count(content, []byte("[")) + bytes.Count(content, []byte("*")); parts > mostParts {
+		bytes.Count(content, []byte("[")) + bytes.Count(content, []byte("*")); parts > maxParts {
 		return nil, fmt.Errorf("key %q of %s is larger than a kubeconfig of one cluster: %s", ref.Key, where, makeOne)
 	}
 	file, err := clientcmd.Load(content)
-	if err != nil { // it may repeat what is secret
+	if err != nil { // it may quote what is secret
 		return nil, fmt.Errorf("key %q of %s is no kubeconfig: %s", ref.Key, where, makeOne)
 	}
 	if why := refused(file); why != "" {
@@ -152,13 +152,13 @@ func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef
 	return config, nil
 }
 
-// mostParts is how many values a kubeconfig may have, repetitions by "*" among them: more would take seconds, and hundreds of MiB.
-const mostParts = 10_000
+// maxParts limits the values of a kubeconfig, YAML aliases among them: more could take seconds to parse, and hundreds of MiB.
+const maxParts = 10_000
 
-// makeOne is the remedy where a kubeconfig is of no use.
+// makeOne is the remedy for a kubeconfig that cannot be used.
 const makeOne = `"rrpool peering kubeconfig", run in the remote cluster, prints one`
 
-// refused is why a kubeconfig is not used, "" for nothing. Files are the manager's own, and are not even opened.
+// refused returns why a kubeconfig is not used, "" where it is. Files that it names would be the manager's own.
 func refused(file *clientcmdapi.Config) string {
 	for _, c := range file.Clusters {
 		if c.CertificateAuthority != "" {
@@ -181,7 +181,7 @@ func refused(file *clientcmdapi.Config) string {
 	return ""
 }
 
-// parsed reads the values of a field.
+// parsed parses the values of a field.
 func parsed[V any](field string, texts []string, parse func(string) (V, error)) ([]V, error) {
 	var out []V
 	for _, text := range texts {
@@ -196,7 +196,7 @@ func parsed[V any](field string, texts []string, parse func(string) (V, error)) 
 
 func invalid(field string, err error) error {
 	remedy := ": correct it"
-	if strings.HasSuffix(err.Error(), "?") { // it says what is meant
+	if strings.HasSuffix(err.Error(), "?") { // it proposes a value
 		remedy = ""
 	}
 	return specError{fmt.Errorf("%s: %w%s", field, err, remedy)}

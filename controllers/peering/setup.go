@@ -18,22 +18,22 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// How fast a failing reconciliation is tried again.
+// The delays after which a failing reconciliation is retried.
 const (
 	retryFirst = 200 * time.Millisecond
 	retryMax   = 30 * time.Second
 )
 
-// SetupWithManager has every ClusterPeering reconciled every look.
+// SetupWithManager makes the manager reconcile every ClusterPeering each pollPeriod.
 //
-// They are listed, not watched: the manager ends where a watch cannot begin, and the RouteReflectorPool must not
-// depend on whether this kind is installed and may be read. What changes in a remote cluster has to be asked for anyway.
+// They are listed and not watched: a manager ends where a watch cannot begin, and the RouteReflectorPool must not depend on whether this kind is installed and
+// may be read. Remote clusters have to be polled anyway.
 func SetupWithManager(mgr ctrl.Manager, r *Reconciler) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusterpeering").
 		WatchesRawSource(source.Func(r.poll)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 4, // so many remote clusters are looked at side by side, each with up to 150 MiB of the manager's GiB
+			MaxConcurrentReconciles: 4, // reading a remote cluster may take 150 MiB of the manager's GiB
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMax),
 		}).
 		Complete(r)
@@ -43,7 +43,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler) error {
 	return nil
 }
 
-// poll requests all ClusterPeerings every look. An error is logged when it is a new one.
+// poll requests the reconciliation of all ClusterPeerings each pollPeriod. It logs an error unless it is the last one again.
 func (r *Reconciler) poll(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	go func() {
 		logged := ""
@@ -60,14 +60,14 @@ func (r *Reconciler) poll(ctx context.Context, queue workqueue.TypedRateLimiting
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(r.wait(look)):
+			case <-time.After(r.wait(pollPeriod)):
 			}
 		}
 	}()
 	return nil
 }
 
-// requests are one for each ClusterPeering, none where the kind is not installed.
+// requests returns one for each ClusterPeering, none where the kind is not installed.
 func (r *Reconciler) requests(ctx context.Context) ([]reconcile.Request, error) {
 	var found v1alpha1.ClusterPeeringList
 	err := r.Live.List(ctx, &found)
@@ -84,15 +84,15 @@ func (r *Reconciler) requests(ctx context.Context) ([]reconcile.Request, error) 
 	return out, nil
 }
 
-// What the manager may do for ClusterPeerings beside what it may do anyway.
+// The rights that the manager needs for ClusterPeerings alone.
 //
-// Calico's objects. config/policy holds them to names that begin with rrpool-.
+// Calico's objects. config/policy restricts this to names that begin with rrpool-.
 // +kubebuilder:rbac:groups=crd.projectcalico.org;projectcalico.org,resources=bgpfilters;ippools,verbs=get;list;create;update;delete
 //
-// ClusterPeerings, and the ranges of services that they announce.
+// ClusterPeerings, and the ranges of services for them.
 // +kubebuilder:rbac:groups=rrpool.io,resources=clusterpeerings,verbs=get;list;patch
 // +kubebuilder:rbac:groups=rrpool.io,resources=clusterpeerings/status,verbs=patch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list
 //
-// The addresses of this cluster's apiserver, which no remote cluster may have.
+// The addresses of this cluster's apiserver, which must not be in the ranges of a remote cluster.
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=default,resources=endpointslices,resourceNames=kubernetes,verbs=get

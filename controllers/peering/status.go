@@ -14,7 +14,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// status is what there is to report. Where the cluster could not be observed, all else stays as it was.
+// status returns the status to report. What was not observed stays as it was.
 func (s *scope) status(failure error) v1alpha1.ClusterPeeringStatus {
 	out := *s.object.Status.DeepCopy()
 	out.ObservedGeneration = s.object.Generation
@@ -27,7 +27,7 @@ func (s *scope) status(failure error) v1alpha1.ClusterPeeringStatus {
 	}
 	conditions := []metav1.Condition{s.ready(failure), s.remoteKnown(failure), s.established(failure)}
 	if s.desired.Deleted {
-		conditions = conditions[:1] // the remote cluster is not looked at any more
+		conditions = conditions[:1] // the remote cluster is no longer read
 	}
 	for _, c := range conditions {
 		c.ObservedGeneration, c.Message = s.object.Generation, plan.Plain(withoutPort(c.Message, failure, s.remoteErr), 1024)
@@ -36,7 +36,7 @@ func (s *scope) status(failure error) v1alpha1.ClusterPeeringStatus {
 	return out
 }
 
-// withoutPort leaves out of a message what is another port each time: this end of a connection.
+// withoutPort removes the local end of a connection from a message: its port is another one each time.
 func withoutPort(message string, of ...error) string {
 	for _, err := range of {
 		var op *net.OpError
@@ -63,7 +63,7 @@ func (s *scope) sessions() []v1alpha1.PeeringSession {
 	return out
 }
 
-// missing names the first sessions that are not Established.
+// missing lists the first sessions that are not Established.
 func (s *scope) missing() string {
 	var out []string
 	for _, e := range s.step.Expected {
@@ -74,7 +74,7 @@ func (s *scope) missing() string {
 	return plan.Few(out)
 }
 
-// The reasons that a ClusterPeering's conditions have beside those of package plan/peering.
+// The reasons of a ClusterPeering's conditions, in addition to those of package plan/peering.
 const (
 	reasonFailed         = "Failed"
 	reasonInvalidSpec    = "InvalidSpec"

@@ -1,5 +1,5 @@
-// Package untrusted bounds what an answer can cost that comes from a server which rrpool does not control: the apiserver of another
-// cluster, or a cloud's API. Bytes alone are no bound: three of them, "{},", can become a struct of a kilobyte.
+// Package untrusted limits what an answer from a server that rrpool does not control can cost: the apiserver of another cluster, or a cloud's API. A limit of
+// bytes alone is not enough: three of them, "{},", can become a struct of a kilobyte.
 package untrusted
 
 import (
@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Limits of one answer. What goes beyond them is an error of its body's Read, before a decoder has seen it.
+// Limits limits one answer. What exceeds them is an error of its body's Read, before a decoder sees it.
 type Limits struct {
-	// Bytes of the body, when it is no longer compressed.
+	// Bytes is the size of the uncompressed body.
 	Bytes int
-	// Values of JSON in the body.
+	// Values is the number of JSON values in the body.
 	Values int
-	// Items of one list or object.
+	// Items is the number of items of one list or object.
 	Items int
 }
 
-// LimitError is that an answer is beyond its limits.
+// LimitError means that an answer exceeds its limits.
 type LimitError struct{ message string }
 
 // Error implements error.
@@ -28,20 +28,20 @@ func (e *LimitError) Error() string { return "the answer " + e.message }
 func exceeded(format string, limit int) error { return &LimitError{fmt.Sprintf(format, limit)} }
 
 const (
-	// deepest is how many lists and objects may lie in each other.
-	deepest = 64
-	// headerBytes is far more than the headers of an apiserver or a cloud. Go's own limit is 10 MiB, which become hundreds in memory.
+	// maxDepth is how deep lists and objects may be nested.
+	maxDepth = 64
+	// headerBytes is far more than the headers of an apiserver or a cloud have. Go's own limit is 10 MiB, which take hundreds of MiB in memory.
 	headerBytes = 64 << 10
 )
 
-// HeadersOf gives a copy of a transport that takes no more headers than an honest server sends.
+// HeadersOf returns a copy of a transport that accepts no more than headerBytes of headers.
 func HeadersOf(t *http.Transport) *http.Transport {
 	t = t.Clone()
 	t.MaxResponseHeaderBytes = headerBytes
 	return t
 }
 
-// Transport holds all answers to the limits.
+// Transport applies the limits to all answers.
 func (l Limits) Transport(next http.RoundTripper) http.RoundTripper { return transport{next, l} }
 
 type transport struct {
@@ -56,22 +56,22 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err //nolint:wrapcheck // it names the request
 	}
 	response.Body = &meter{ReadCloser: response.Body, limits: t.limits}
-	// Some clients choose the decoder by this header, and only JSON is counted.
+	// Clients may choose another decoder by this header, and only JSON is counted.
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/") {
 		response.Header.Set("Content-Type", "application/json")
 	}
 	return response, nil
 }
 
-// meter counts what is read.
+// meter is a body that counts what is read of it.
 type meter struct {
 	io.ReadCloser
 	limits        Limits
 	bytes, values int
-	// depth is how many lists and objects are open, and items counts those of each.
+	// depth is how many lists and objects are open, and items counts the items of each.
 	depth int
-	items [deepest + 1]int
-	// quoted: inside of a string. escaped: after a backslash in one.
+	items [maxDepth + 1]int
+	// quoted is true inside of a string, and escaped after a backslash in one.
 	quoted, escaped bool
 	err             error
 }
@@ -94,8 +94,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // io.EOF among them
 }
 
-// count follows JSON as far as that takes to tell how many values there are. Of what is no JSON the count means nothing, and no
-// decoder takes it.
+// count parses as much of JSON as counting values needs. The count of something else is meaningless, but no decoder accepts that.
 func (m *meter) count(c byte) error {
 	switch {
 	case m.escaped:
@@ -105,21 +104,21 @@ func (m *meter) count(c byte) error {
 	case c == '"':
 		m.quoted = true
 	case c == '[' || c == '{':
-		if m.depth++; m.depth > deepest {
-			return exceeded("has more than %d lists and objects in each other", deepest)
+		if m.depth++; m.depth > maxDepth {
+			return exceeded("has more than %d lists and objects in each other", maxDepth)
 		}
 		m.items[m.depth] = 0
-		return m.another()
+		return m.countItem()
 	case c == ',':
-		return m.another()
+		return m.countItem()
 	case c == ']' || c == '}':
 		m.depth = max(0, m.depth-1)
 	}
 	return nil
 }
 
-// another counts the first item of a list or object that opens, empty or not, and each further one.
-func (m *meter) another() error {
+// countItem counts an item. A list or object that opens counts as its first item, even if it is empty.
+func (m *meter) countItem() error {
 	m.values++
 	m.items[m.depth]++
 	switch {

@@ -1,5 +1,5 @@
-// Package workload looks at the pods of nodes and moves them away. A pod matters here when it has an address of its
-// own: it is such addresses that a node's BGP announces. It keeps no pods in memory.
+// Package workload counts the pods of nodes and evicts them. Only pods with an address of their own count: a node announces such addresses by BGP. No pods are
+// kept in memory.
 package workload
 
 import (
@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// fewNodes are asked for one by one; for more, all pods are listed once.
+	// fewNodes is how many nodes are listed one by one; for more, all pods are listed once.
 	fewNodes = 32
-	// page is how many pods one request brings.
+	// page is how many pods one request returns.
 	page = 500
-	// memory is how long counts are as good as new: who comes first does not depend on a pod more or less. Counts
-	// that took long are good for lasting times as long, so that a large cluster's apiserver has pauses.
-	memory  = 15 * time.Second
-	lasting = 4
+	// countAge is how long counts are reused: the order of nodes does not depend on single pods. Counts that took longer are reused for countPause times as
+	// long as they took, so that a large cluster's apiserver has pauses.
+	countAge   = 15 * time.Second
+	countPause = 4
 )
 
-// Pods are the pods of a cluster. They are safe for concurrent use.
+// Pods gives access to the pods of a cluster. It is safe for concurrent use.
 type Pods struct {
 	core typedv1.CoreV1Interface
 	now  func() time.Time
@@ -43,7 +43,7 @@ type Pods struct {
 	until   time.Time
 }
 
-// New makes Pods. It sends no request yet.
+// New makes Pods. It makes no request.
 func New(config *rest.Config, web *http.Client) (*Pods, error) {
 	core, err := typedv1.NewForConfigAndClient(config, web)
 	if err != nil {
@@ -52,12 +52,11 @@ func New(config *rest.Config, web *http.Client) (*Pods, error) {
 	return &Pods{core: core, now: time.Now}, nil
 }
 
-// Count gives, for each of the named nodes, how many pods with an address of their
-// own run there. It may be 15 seconds old, or four times as old as the count took.
+// Count returns how many pods with an address of their own run on each of the named nodes. Counts may be countAge old, or countPause times as old as they took.
 func (p *Pods) Count(ctx context.Context, nodes []string) (map[string]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if out, ok := p.remembered(nodes); ok {
+	if out, ok := p.lastCount(nodes); ok {
 		return out, nil
 	}
 	began, counts := p.now(), make(map[string]int, len(nodes))
@@ -73,12 +72,12 @@ func (p *Pods) Count(ctx context.Context, nodes []string) (map[string]int, error
 		return nil, fmt.Errorf("counting the pods of %d nodes: %w", len(nodes), err)
 	}
 	ended := p.now()
-	p.counted, p.until = counts, ended.Add(max(memory, lasting*ended.Sub(began)))
+	p.counted, p.until = counts, ended.Add(max(countAge, countPause*ended.Sub(began)))
 	return maps.Clone(counts), nil
 }
 
-// remembered answers from memory when that is fresh and has all nodes.
-func (p *Pods) remembered(nodes []string) (map[string]int, bool) {
+// lastCount returns the counts of the last list, and false where they are too old or lack a node.
+func (p *Pods) lastCount(nodes []string) (map[string]int, bool) {
 	if !p.now().Before(p.until) {
 		return nil, false
 	}
@@ -93,9 +92,8 @@ func (p *Pods) remembered(nodes []string) (map[string]int, bool) {
 	return out, true
 }
 
-// visit shows all pods of the nodes that have not finished, and maybe others. Those
-// of one node are few, and are asked for without a limit: the apiserver then finds
-// them by an index in memory, while with one older ones read all pods from etcd.
+// visit calls see for all running and pending pods of the nodes, and maybe for pods of others. The few pods of one node are listed without a limit: the
+// apiserver then uses an index in memory, while older ones with a limit read all pods from etcd.
 func (p *Pods) visit(ctx context.Context, nodes []string, see func(*corev1.Pod)) error {
 	if len(nodes) > fewNodes {
 		return p.list(ctx, fields.OneTermNotEqualSelector("spec.nodeName", ""), page, see)
@@ -108,8 +106,8 @@ func (p *Pods) visit(ctx context.Context, nodes []string, see func(*corev1.Pod))
 	return nil
 }
 
-// list goes through the pods that a selector names, so many at a time (0 for all),
-// so that a large cluster is never in memory as a whole.
+// list calls see for the running and pending pods that a selector matches. It lists limit of them at a time, 0 for all: all pods of a large cluster would take
+// much memory.
 func (p *Pods) list(ctx context.Context, which fields.Selector, limit int64, see func(*corev1.Pod)) error {
 	options := metav1.ListOptions{
 		Limit: limit,
@@ -132,7 +130,7 @@ func (p *Pods) list(ctx context.Context, which fields.Selector, limit int64, see
 	}
 }
 
-// names are the sorted names of pods.
+// names returns the sorted names of pods.
 func names(pods []corev1.Pod) []string {
 	var out []string
 	for i := range pods {
@@ -142,17 +140,16 @@ func names(pods []corev1.Pod) []string {
 	return out
 }
 
-// Eviction is what one attempt to empty a node came to.
+// Eviction is the result of one call of Evict.
 type Eviction struct {
-	// Evicted counts the pods that have been asked to go.
+	// Evicted counts the pods whose eviction was accepted.
 	Evicted int
-	// Blocked says of each pod that may not go now, why: "namespace/name: the disruption budget …", sorted.
+	// Blocked is why other pods cannot be evicted now, sorted: "namespace/name: the disruption budget …".
 	Blocked []string
 }
 
-// Evictable names the pods that Evict has yet to move away from a node: those that
-// may be evicted, and those that are on their way out. Staying are those that it
-// leaves there because no controller would create them again. Both are sorted.
+// Evictable returns the names of the pods of a node that have to move, those that are terminating among them, and of those that Evict leaves there because no
+// controller would create them again. Both are sorted.
 func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []string, err error) {
 	going, left, err := p.sort(ctx, node)
 	if err != nil {
@@ -161,10 +158,9 @@ func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []st
 	return names(going), names(left), nil
 }
 
-// Evict asks the pods of a node to go, once, and does not wait for them. Pods of DaemonSets, mirror pods and those
-// in the host's network stay, as a drain would let them; pods without a controller stay because they would be lost.
-// Each gets the grace period that it has itself. PodDisruptionBudgets hold. The error names the pods that could not
-// be asked; the others were. When the apiserver falls silent, or time runs out, the rest is left for the next time.
+// Evict evicts the pods of a node once, and does not wait until they are gone. Pods of DaemonSets, mirror pods and those in the host's network stay, as in a
+// drain; pods without a controller stay because they would be lost. Each has its own grace period, and PodDisruptionBudgets apply. The error names the pods
+// whose eviction failed. When the apiserver does not answer, or ctx ends, the rest is left for the next call.
 func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 	moving, _, err := p.sort(ctx, node)
 	if err != nil {
@@ -183,28 +179,27 @@ func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 		case err == nil:
 			out.Evicted++
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-			// It is gone, or another one bears its name.
+			// It is gone, or another one has its name.
 		case apierrors.IsTooManyRequests(err):
 			out.Blocked = append(out.Blocked, name+": "+why(err))
-		case !silence(err) || out.Evicted == 0:
+		case !unanswered(err) || out.Evicted == 0:
 			failed = append(failed, fmt.Errorf("evicting pod %q from node %q: %w", name, node, err))
 		}
-		if silence(err) {
-			break // the others next time
+		if unanswered(err) {
+			break
 		}
 	}
 	slices.Sort(out.Blocked)
 	return out, errors.Join(failed...)
 }
 
-// silence: the apiserver has not answered, or our time is up, and asking for one pod more would end the same way.
-func silence(err error) bool {
+// unanswered reports whether an error is not an answer of the apiserver: it does not answer, or ctx has ended, and the next request would fail too.
+func unanswered(err error) bool {
 	var status apierrors.APIStatus
 	return err != nil && !errors.As(err, &status)
 }
 
-// sort divides a node's pods into those that can move and those that would be lost. What
-// belongs to the node is neither.
+// sort divides a node's pods into those that can move and those that would be lost. Pods that belong to the node are in neither.
 func (p *Pods) sort(ctx context.Context, node string) (moving, staying []corev1.Pod, err error) {
 	err = p.visit(ctx, []string{node}, func(pod *corev1.Pod) {
 		owner := metav1.GetControllerOf(pod)
@@ -220,18 +215,17 @@ func (p *Pods) sort(ctx context.Context, node string) (moving, staying []corev1.
 	return moving, staying, err
 }
 
-// evict asks one pod to go. A refusal is not tried again here, whatever the
-// apiserver proposes: the caller has more to do than to wait.
+// evict evicts one pod. It does not retry, not even where the apiserver proposes that.
 func (p *Pods) evict(ctx context.Context, pod *corev1.Pod) error {
 	request := p.core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("eviction")
 	err := request.MaxRetries(0).Body(&policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 	}).Do(ctx).Error()
-	return err //nolint:wrapcheck // the caller looks at its kind
+	return err //nolint:wrapcheck // the caller looks at its type
 }
 
-// why is the apiserver's reason for keeping a pod where it is; it names the PodDisruptionBudget.
+// why returns the apiserver's reason for refusing an eviction, which names the PodDisruptionBudget.
 func why(err error) string {
 	if cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); ok {
 		return cause.Message

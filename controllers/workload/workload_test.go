@@ -79,11 +79,11 @@ func TestCountsAreRememberedForAMoment(t *testing.T) {
 	}
 	require.Equal(t, 2, b.requests(func() { count(0, "m1", "m2") }))
 	b.pod("m1", "new", replicated)
-	b.clock = b.clock.Add(memory - time.Second)
+	b.clock = b.clock.Add(countAge - time.Second)
 	require.Zero(t, b.requests(func() { count(0, "m1") }))
 	require.Equal(t, 3, b.requests(func() { count(1, "m1", "m2", "m3") }), "one that has not been counted")
 	b.pod("m1", "newer", replicated)
-	b.clock = b.clock.Add(memory)
+	b.clock = b.clock.Add(countAge)
 	require.Equal(t, 1, b.requests(func() { count(2, "m1") }))
 }
 
@@ -142,7 +142,7 @@ func TestACountThatTookLongIsGoodForLonger(t *testing.T) {
 	require.Zero(t, count())
 	clock = clock.Add(time.Second)
 	require.Equal(t, 1, count())
-	clock = clock.Add(memory)
+	clock = clock.Add(countAge)
 	require.Equal(t, 1, count(), "that one was quick")
 }
 

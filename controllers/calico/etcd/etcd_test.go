@@ -49,10 +49,7 @@ func TestADatastoreThatCannotBeUsedIsRefusedByName(t *testing.T) {
 		"etcd, and what is no number": {map[string]string{endpointsVariable: "http://192.0.2.1:2379", unreadable: "perhaps"}, false, "perhaps"},
 		"etcd without addresses":      {map[string]string{DatastoreVariable: "etcdv3"}, false, `DATASTORE_TYPE="etcdv3", but neither ETCD_ENDPOINTS nor ETCD_DISCOVERY_SRV is set`},
 		"etcd with both":              {map[string]string{endpointsVariable: "http://a:1", discoveryVariable: "b.example"}, false, `ETCD_ENDPOINTS="http://a:1" and ETCD_DISCOVERY_SRV="b.example" are both set`},
-		"another": {
-			map[string]string{DatastoreVariable: "incluster"}, false,
-			`DATASTORE_TYPE="incluster" is not a datastore: unset it, or set it to "kubernetes" or "etcdv3"`,
-		},
+		"another":                     {map[string]string{DatastoreVariable: "incluster"}, false, `DATASTORE_TYPE="incluster" is not a datastore: unset it, or set it to "kubernetes" or "etcdv3"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for variable, value := range tc.variables {
