@@ -25,15 +25,14 @@ func main() { os.Exit(start()) }
 func start() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A reader that has seen enough, such as head, is an error of writing like any
-	// other: Run knows it, and does not die of it.
+	// A reader that ends early, such as head, is then an error of writing, which Run knows.
 	signal.Ignore(syscall.SIGPIPE)
 	silence()
 	s := iostreams.System()
 	return iostreams.Run(ctx, command.New(command.CalledAs(os.Args), s), os.Args[min(1, len(os.Args)):], s)
 }
 
-// silence drops what libraries log: it would stand among our sentences.
+// silence drops what libraries log, which would stand among our output.
 func silence() {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())

@@ -1,4 +1,4 @@
-// Package version is the version of this program. A release sets it with the linker:
+// Package version knows the version of this program. A release sets it with the linker:
 //
 //	go build -ldflags "-X github.com/rrpool/rrpool/cmd/version.release=v1.2.3
 //	    -X github.com/rrpool/rrpool/cmd/version.commit=$(git rev-parse HEAD)
@@ -15,26 +15,26 @@ import (
 	"strings"
 )
 
-// Set by the linker.
+// These are set by the linker.
 var release, commit, date string
 
 // Info is the version of this program.
 type Info struct {
 	// Version of the release, v1.2.3; "devel" for other builds.
 	Version string
-	// Revision of the source and its commit date (RFC 3339), empty when unknown. A
-	// revision with uncommitted changes ends with -dirty.
+	// Revision is the commit of the source, with -dirty where there were other changes, and Date its time (RFC 3339). Both are empty when
+	// unknown.
 	Revision, Date string
 	Go, Platform   string
 }
 
-// Get is the version of this program.
+// Get returns the version of this program.
 func Get() Info {
 	built, _ := debug.ReadBuildInfo()
 	return about(built)
 }
 
-// about reads build information, which may be nil; the linker's values come first.
+// about returns the version by the build information, which may be nil. What the linker has set comes first.
 func about(built *debug.BuildInfo) Info {
 	i := Info{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if built != nil {
@@ -57,12 +57,11 @@ func about(built *debug.BuildInfo) Info {
 	return i
 }
 
-// Of is one line about a program: rrpool v1.2.3 (commit 0123456789ab of
-// 2026-11-22T10:00:00Z, go1.26.8, linux/amd64).
+// Of returns a line about a program: rrpool v1.2.3 (commit 0123456789ab of 2026-11-22T10:00:00Z, go1.26.8, linux/amd64).
 func (i Info) Of(program string) string {
 	from := ""
 	if hash, changed := strings.CutSuffix(i.Revision, "-dirty"); hash != "" {
-		from = fmt.Sprintf("commit %.12s", hash) // enough to tell commits apart
+		from = fmt.Sprintf("commit %.12s", hash)
 		if changed {
 			from += "-dirty"
 		}
@@ -74,7 +73,7 @@ func (i Info) Of(program string) string {
 	return fmt.Sprintf("%s %s (%s%s, %s)", program, i.Version, from, i.Go, i.Platform)
 }
 
-// UserAgent is a program's HTTP user agent: rrpool/v1.2.3 (linux/amd64).
+// UserAgent returns a program's HTTP user agent: rrpool/v1.2.3 (linux/amd64).
 func UserAgent(program string) string {
 	i := Get()
 	return fmt.Sprintf("%s/%s (%s)", program, i.Version, i.Platform)

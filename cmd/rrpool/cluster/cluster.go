@@ -40,7 +40,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/calico/etcd"
 )
 
-// Access chooses the cluster, with kubectl's flags of the same names.
+// Access holds the flags that choose the cluster, which kubectl has as well.
 type Access struct {
 	kubeconfig, context string
 	timeout             time.Duration
@@ -53,20 +53,19 @@ func (a *Access) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&a.timeout, "request-timeout", 15*time.Second, "how long the cluster may take to answer")
 }
 
-// Connection is a client of the cluster without a cache.
+// Connection is a client of the cluster, without a cache.
 type Connection struct {
 	client.Client
 	Config *rest.Config
-	// Name of the context, and the address of the server.
+	// Name is that of the context, Server the address of the apiserver.
 	Name, Server string
-	// Calico is the group of Calico's objects, once FindCalico has been called.
+	// Calico is the API group of Calico's objects, after FindCalico.
 	Calico schema.GroupVersion
 	// Timeout bounds each request.
 	Timeout time.Duration
 }
 
-// Connect makes a client and sends no request. All kinds are known ahead, so discovery is
-// not needed, nor the right to it.
+// Connect makes a client and sends no request. It knows all kinds, so neither discovery nor the right to it is needed.
 func (a *Access) Connect() (*Connection, error) {
 	if a.timeout <= 0 {
 		return nil, fmt.Errorf("--request-timeout: %s is no time to wait: use for example 15s", a.timeout)
@@ -76,7 +75,7 @@ func (a *Access) Connect() (*Connection, error) {
 		return nil, err
 	}
 	config.Timeout = a.timeout
-	config.QPS = -1 // commands send many small requests, and the apiserver limits them itself
+	config.QPS = -1 // the apiserver limits requests itself
 	config.UserAgent = version.UserAgent(iostreams.Program)
 	config.WarningHandler = rest.NoWarnings{}
 	scheme := runtime.NewScheme()
@@ -117,7 +116,7 @@ func (a *Access) load() (*rest.Config, string, error) {
 	return config, name, nil
 }
 
-// Version is the apiserver's. Every user may ask for it. The error is that of the request.
+// Version returns the version of the apiserver, which every user may read. The error is that of the request.
 func (c *Connection) Version(ctx context.Context) (string, error) {
 	asking, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -130,7 +129,7 @@ func (c *Connection) Version(ctx context.Context) (string, error) {
 	return answer.GitVersion, nil
 }
 
-// Read gives the RouteReflectorPool, nil while there is none, and all nodes.
+// Read returns the RouteReflectorPool, nil while there is none, and all nodes.
 func (c *Connection) Read(ctx context.Context) (object *v1alpha1.RouteReflectorPool, nodes []corev1.Node, err error) {
 	if object, err = c.Pool(ctx); err != nil {
 		return nil, nil, err
@@ -146,7 +145,7 @@ func (c *Connection) Read(ctx context.Context) (object *v1alpha1.RouteReflectorP
 	}
 }
 
-// Pool gives the RouteReflectorPool, nil while there is none.
+// Pool returns the RouteReflectorPool, nil while there is none.
 func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	var object v1alpha1.RouteReflectorPool
 	err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, &object)
@@ -159,7 +158,7 @@ func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, er
 	return &object, nil
 }
 
-// Peerings gives all ClusterPeerings, none where the kind is not installed.
+// Peerings returns all ClusterPeerings, none where the kind is not installed.
 func (c *Connection) Peerings(ctx context.Context) ([]v1alpha1.ClusterPeering, error) {
 	var list v1alpha1.ClusterPeeringList
 	if err := c.List(ctx, &list); client.IgnoreNotFound(err) != nil {
@@ -171,13 +170,13 @@ func (c *Connection) Peerings(ctx context.Context) ([]v1alpha1.ClusterPeering, e
 	return list.Items, nil
 }
 
-// IsMissing reports that the kind is known and the object is not there. For an unknown kind the
-// apiserver answers "page not found", which the client marks as unexpected.
+// IsMissing reports whether an object is not there, and its kind is known. For an unknown kind the apiserver answers "page not found", which
+// the client marks as unexpected.
 func IsMissing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// Explain makes one sentence of a failed request, with what to do about it.
+// Explain returns a sentence about a failed request, with what to do about it.
 func (c *Connection) Explain(err error, verb, resource string) error {
 	var unreachable *url.Error
 	switch {
@@ -199,8 +198,8 @@ func (c *Connection) Explain(err error, verb, resource string) error {
 	}
 }
 
-// FindCalico finds in which API group Calico keeps its objects, or in which etcd, and makes the client read them there. Where that is
-// not known it is the first.
+// FindCalico finds out in which API group, or which etcd, Calico keeps its objects, and makes the client read them there. Where that is not
+// known it is crd.projectcalico.org/v1.
 func (c *Connection) FindCalico(ctx context.Context) error {
 	if c.Calico != (schema.GroupVersion{}) {
 		return nil
@@ -219,19 +218,19 @@ func (c *Connection) FindCalico(ctx context.Context) error {
 	return err
 }
 
-// InEtcd says that FindCalico has found Calico's objects in an etcd of its own.
+// InEtcd reports whether FindCalico has found Calico's objects in an etcd of its own.
 func (c *Connection) InEtcd() bool {
 	_, is := c.Client.(inEtcd)
 	return is
 }
 
-// inEtcd reads Calico's objects where Calico has an etcd of its own, and all others in the apiserver.
+// inEtcd is a client that reads Calico's objects in etcd, and all others in the apiserver.
 type inEtcd struct {
 	client.Client
 	etcd *etcd.Client
 }
 
-// of says where an object is: a kind of Calico's is known to the scheme of its etcd, a raw one by its group.
+// of returns the reader for an object. Calico's are those of the scheme of its etcd, and unstructured ones of its group.
 func (c inEtcd) of(o runtime.Object) client.Reader {
 	if kind, err := apiutil.GVKForObject(o, c.etcd.Scheme()); err == nil && kind.Group == calico.GroupV3.Group {
 		return c.etcd
@@ -249,7 +248,7 @@ func (c inEtcd) List(ctx context.Context, into client.ObjectList, opts ...client
 	return c.of(into).List(ctx, into, opts...) //nolint:wrapcheck // it is one of two clients
 }
 
-// mapper knows every kind that a command reads.
+// mapper returns the mapping of every kind that a command reads.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	add := func(group schema.GroupVersion, scope meta.RESTScope, kinds ...string) {

@@ -20,7 +20,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/version"
 )
 
-// CalledAs is how the user calls the program; args begin with its own name.
+// CalledAs returns how the user calls the program. args begin with its name.
 func CalledAs(args []string) string {
 	if len(args) > 0 && strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "kubectl-rrpool" {
 		return "kubectl rrpool"
@@ -28,7 +28,7 @@ func CalledAs(args []string) string {
 	return iostreams.Program
 }
 
-// New makes the program. called is how the user calls it.
+// New makes the program with all its commands. called is how the user calls it.
 func New(called string, s iostreams.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   iostreams.Program,

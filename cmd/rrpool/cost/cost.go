@@ -83,7 +83,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return s.Print("report", f.output, v, func(s iostreams.Streams) { printTable(s, v) })
 }
 
-// prices are those of --price-book, and behind them the built-in ones, if they are in the same currency.
+// prices returns those of --price-book, followed by the built-in ones if they are in the same currency.
 func (f *flags) prices() (cost.Book, error) {
 	if f.priceBook == "" {
 		return cost.Builtin(), nil
@@ -106,12 +106,12 @@ func (f *flags) prices() (cost.Book, error) {
 type facts struct {
 	// cluster is the context that was read.
 	cluster string
-	// object is all defaults where none is stored.
+	// object has all defaults where none is stored.
 	object *v1alpha1.RouteReflectorPool
 	stored bool
-	// Input is what is computed. Its Model is one worker that would be added.
+	// Input is what the costs are computed of. Its Model is a worker that would be added.
 	cost.Input
-	// wanted is the size of the complete pool, 0 when it is unknown.
+	// wanted is the size that the pool is to have, 0 when it is unknown.
 	wanted int
 }
 
@@ -139,7 +139,7 @@ func factsOf(name string, object *v1alpha1.RouteReflectorPool, nodes []corev1.No
 	return f
 }
 
-// PoolOf gives the workers of the pool. existing: they are existing nodes, which cost nothing extra.
+// PoolOf returns the workers of the pool, and whether they are existing nodes, which cost nothing extra.
 func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers []cost.Machine, existing bool) {
 	spec := object.Spec
 	switch {
@@ -147,7 +147,7 @@ func PoolOf(object *v1alpha1.RouteReflectorPool, nodes []corev1.Node) (workers [
 		existing = object.Status.Provider == "existing"
 	case spec.Provider.Type != v1alpha1.ProviderAuto && spec.Provider.Type != "":
 		existing = spec.Provider.Type == v1alpha1.ProviderExistingNodes
-	default: // as the manager would resolve it
+	default: // as the manager resolves Auto
 		existing = !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, "ibm://") })
 	}
 	for _, node := range nodes {
@@ -163,7 +163,7 @@ func inPool(node corev1.Node, existing bool, poolName string) bool {
 	return existing && pool != "" || pool == poolName
 }
 
-// wanted is the size in the status, else what spec.sizing gives for the nodes.
+// wanted returns the size that the status has, else the one that spec.sizing results in.
 func wanted(object *v1alpha1.RouteReflectorPool, nodes, zones int) int {
 	total := 0
 	for _, zone := range object.Status.Zones {
@@ -176,10 +176,10 @@ func wanted(object *v1alpha1.RouteReflectorPool, nodes, zones int) int {
 	return perZone * zones
 }
 
-// classicZone is the form of a zone of classic infrastructure, such as dal10.
+// classicZone matches a zone of classic infrastructure, such as dal10.
 var classicZone = regexp.MustCompile(`^[a-z]{3}\d{2}$`)
 
-// another is a worker like those of the pool, else as the spec or the provider has it.
+// another returns a worker like those of the pool, else as the spec or the provider would have it.
 func (f *facts) another(flavor string, zones []string) cost.Machine {
 	var out cost.Machine
 	for _, worker := range slices.Concat(f.Pool, f.Rest) {
@@ -192,7 +192,7 @@ func (f *facts) another(flavor string, zones []string) cost.Machine {
 	return out
 }
 
-// DefaultFlavor is the one that is ordered when none is given, as far as the cluster's other workers tell: the provider takes another where the
+// DefaultFlavor returns the flavor that is ordered where none is given, by the cluster's other workers. The provider takes another where the
 // zones do not offer it.
 func DefaultFlavor(rest []cost.Machine, zones []string) string {
 	machines := map[string]int{}
@@ -202,7 +202,7 @@ func DefaultFlavor(rest []cost.Machine, zones []string) string {
 	return iks.DefaultFlavors(slices.ContainsFunc(zones, classicZone.MatchString), machines)[0]
 }
 
-// String is what the report is about.
+// String says what the report is about.
 func (f *facts) String() string {
 	what := "the pool of " + iostreams.Number(len(f.Pool), "worker")
 	if f.Existing {
@@ -211,7 +211,7 @@ func (f *facts) String() string {
 	return what + ", cluster " + f.cluster
 }
 
-// note says what of the pool costs, or does not yet; "" for nothing.
+// note says which workers cost nothing, still, or not yet; empty for none of these.
 func (f *facts) note() string {
 	missing, mesh := f.wanted-len(f.Pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
 	switch {

@@ -17,13 +17,13 @@ import (
 type view struct {
 	SchemaVersion string `json:"schemaVersion"`
 	GeneratedAt   string `json:"generatedAt"`
-	// Subject is what the report is about, in words.
+	// Subject says what the report is about.
 	Subject string `json:"subject"`
 	// Cluster is the context that was read.
 	Cluster       string `json:"cluster"`
 	ExistingNodes bool   `json:"existingNodes"`
 	Currency      string `json:"currency"`
-	// WantedWorkers is the size of the complete pool, 0 when it is unknown.
+	// WantedWorkers is the size that the pool is to have, 0 when it is unknown.
 	WantedWorkers int `json:"wantedWorkers"`
 	cost.Report
 	Warnings []string `json:"warnings"`
@@ -31,7 +31,7 @@ type view struct {
 	Next     string   `json:"next,omitempty"`
 }
 
-// newView adds the words to a report. called is how the user calls the command.
+// newView computes the report and adds its words. called is how the user calls the command.
 func newView(called string, p facts, now time.Time) view {
 	v := view{
 		SchemaVersion: "rrpool.io/cost/v5", GeneratedAt: now.UTC().Format(time.RFC3339), Subject: p.String(), Cluster: p.cluster,
@@ -112,7 +112,7 @@ func linesTable(s iostreams.Streams, v view) string {
 	return w.Render()
 }
 
-// amount is one of a sum, marked when it is a lower bound.
+// amount renders an amount of a sum, with a mark where it is a lower bound.
 func amount(sum cost.Sum, of string) string {
 	if sum.Certainty == cost.AtLeast {
 		return "≥" + of

@@ -1,5 +1,4 @@
-// Package invent makes clusters that do not exist, for commands that answer without one,
-// and sizes them as the manager does.
+// Package invent makes clusters that do not exist, for commands that need none, and sizes their pools as the manager does.
 package invent
 
 import (
@@ -23,20 +22,20 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// Cluster is a cluster that does not exist. Its nodes are spread evenly over zones and racks.
+// Cluster is an invented cluster, whose nodes are spread evenly over zones and racks.
 type Cluster struct {
-	// Spec is that of a RouteReflectorPool, complete with all defaults.
+	// Spec is that of a RouteReflectorPool with all defaults.
 	Spec v1alpha1.RouteReflectorPoolSpec
-	// Nodes run workloads. On existing nodes the reflectors are among them.
+	// Nodes counts those that run workloads. On existing nodes the reflectors are among them.
 	Nodes int
 	// Reflectors is the size of the pool, 0 for as many as sizing and topology take.
 	Reflectors int
 	Zones      []string
-	// Racks is how many racks the nodes are labelled with, each in one zone; 0 for none.
+	// Racks is the number of racks, each in one zone, by which the nodes are labelled; 0 for no label.
 	Racks int
 }
 
-// Names gives names that sort by their numbers, counted from 1.
+// Names returns names with numbers from 1 to n, padded so that they sort.
 func Names(prefix string, n int) []string {
 	digits := len(strconv.Itoa(n))
 	out := make([]string, 0, n)
@@ -46,7 +45,7 @@ func Names(prefix string, n int) []string {
 	return out
 }
 
-// Check refuses numbers that do not fit each other. The errors name the flags.
+// Check returns an error, which names the flags, where the numbers do not fit each other.
 func (c Cluster) Check() error {
 	zones := len(c.Zones)
 	switch {
@@ -68,7 +67,7 @@ func (c Cluster) Check() error {
 	return nil
 }
 
-// perZone is how many reflectors each zone has: as --reflectors says, else by the sizing.
+// perZone returns the number of reflectors in each zone: that of --reflectors, else of the sizing.
 func (c Cluster) perZone() (int, error) {
 	if c.Reflectors > 0 {
 		return c.Reflectors / len(c.Zones), nil
@@ -92,7 +91,7 @@ func (c Cluster) String() string {
 // Existing reports whether the reflectors are among the nodes that run workloads.
 func (c Cluster) Existing() bool { return c.Spec.Provider.Type == v1alpha1.ProviderExistingNodes }
 
-// rackLabel is the label of racks, also where the spec names none.
+// rackLabel returns the label of racks: that of the spec, else one of its own where there are racks.
 func (c Cluster) rackLabel() string {
 	if c.Racks == 0 {
 		return c.Spec.Topology.RackLabel
@@ -100,8 +99,7 @@ func (c Cluster) rackLabel() string {
 	return cmp.Or(c.Spec.Topology.RackLabel, "rack")
 }
 
-// Workloads are the nodes that run workloads and do not reflect: all, or on existing
-// nodes those besides so many reflectors.
+// Workloads returns the nodes that run workloads and do not reflect. On existing nodes the number of reflectors is subtracted.
 func (c Cluster) Workloads(reflectors int) []plan.Node {
 	count := c.Nodes
 	if c.Existing() {
@@ -120,7 +118,7 @@ func (c Cluster) Workloads(reflectors int) []plan.Node {
 	return out
 }
 
-// Pool are the nodes of the pool, perZone in each zone.
+// Pool returns the nodes of the pool, perZone in each zone.
 func (c Cluster) Pool(perZone int) []plan.Node {
 	var out []plan.Node
 	for _, zone := range c.Zones {
@@ -143,11 +141,11 @@ func (c Cluster) node(name, zone string, i int) plan.Node {
 	}
 }
 
-// Sized is a topology, and how many nodes of each zone reflect.
+// Sized is a topology with the number of reflectors in each zone.
 type Sized struct {
 	topology.Spec
 	PerZone int
-	// Problem is why the manager refuses it, nil where it does not.
+	// Problem is why the manager would refuse it, nil where it would not.
 	Problem *plan.Problem
 }
 
@@ -181,7 +179,7 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	return out, nil
 }
 
-// tooMany: a topology takes more reflectors than were asked for, or than the spec allows.
+// tooMany returns the problem that a topology takes more reflectors than --reflectors or the spec allows, nil for none.
 func (c Cluster) tooMany(kind v1alpha1.TopologyType, asked, total int) *plan.Problem {
 	limit := int(c.Spec.Sizing.Max)
 	switch {
@@ -193,12 +191,12 @@ func (c Cluster) tooMany(kind v1alpha1.TopologyType, asked, total int) *plan.Pro
 	return nil
 }
 
-// InFullMesh is the cluster before anything is done to it.
+// InFullMesh returns the cluster before rrpool changes anything.
 func (c Cluster) InFullMesh() plan.Cluster {
 	return plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}, Nodes: c.Workloads(0), Statuses: map[string]plan.Status{}}
 }
 
-// Arrange places the nodes as the planner does, and gives the cluster with what is written to it then.
+// Arrange returns the layout that the planner makes, and the cluster with the roles and BGPPeers of it.
 func (c Cluster) Arrange(s Sized) (topology.Layout, plan.Cluster) {
 	pool, clients := c.Pool(s.PerZone), c.Workloads(s.PerZone*len(c.Zones))
 	layout := topology.Arrange(s.Spec, topology.Session{}, clients, pool, c.Zones, s.PerZone)
@@ -206,7 +204,7 @@ func (c Cluster) Arrange(s Sized) (topology.Layout, plan.Cluster) {
 	return layout, plan.Cluster{BGP: bgp, Nodes: layout.Applied(append(pool, clients...), s.RoleLabel), Peers: layout.Peers}
 }
 
-// Flags describe a cluster that does not exist.
+// Flags are those that describe an invented cluster.
 type Flags struct {
 	Nodes, zones, reflectors, racks int
 	topology, file                  string
@@ -226,7 +224,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }
 
-// Cluster is the one that the flags and the file describe.
+// Cluster returns the cluster that the flags and the file describe.
 func (f *Flags) Cluster(cmd *cobra.Command, s iostreams.Streams) (Cluster, error) {
 	object, err := snapshot.Object(f.file, s.In)
 	if err != nil {

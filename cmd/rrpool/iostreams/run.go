@@ -19,17 +19,16 @@ import (
 // Program is the name before each error.
 const Program = "rrpool"
 
-// ErrInterrupted is the error after Ctrl-C.
+// ErrInterrupted is the error of a command that Ctrl-C has ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitError is the error of a command that has said all, and only ends with this code.
+// ExitError is the exit code of a command that has printed its answer, and prints no error.
 type ExitError int
 
 // Error implements error.
 func (c ExitError) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Run executes a command and returns the exit code: 0, an ExitError, else 1.
-// An error is one sentence on standard error.
+// Run executes a command and returns the exit code: 0, an ExitError, else 1. It prints an error as one sentence on standard error.
 func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -51,10 +50,10 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 	return 1
 }
 
-// Sentence is the error in one line.
+// Sentence returns the error in one line.
 func Sentence(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Command completes a command that takes flags only, which its help lists in the order in which they are added.
+// Command completes a command that takes flags and no arguments. Its help lists them in the order in which they are added.
 func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Args = cobra.NoArgs
@@ -62,8 +61,8 @@ func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command 
 	return cmd
 }
 
-// Choice adds a flag for one of some words, in capitals or not; the first one is the default. pflag names the flag and the
-// value in front of the errors of Choice and Count.
+// Choice adds a flag that takes one of some words, in capitals or not; the first is the default. pflag puts the flag and the value before the
+// errors of Choice and Count.
 func Choice(cmd *cobra.Command, to *string, long, short, usage string, choices ...string) {
 	*to = choices[0]
 	cmd.Flags().FuncP(long, short, usage, func(text string) error {
@@ -77,7 +76,7 @@ func Choice(cmd *cobra.Command, to *string, long, short, usage string, choices .
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(long, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
 }
 
-// Count adds a flag for a whole number within bounds.
+// Count adds a flag that takes a whole number within bounds.
 func Count(cmd *cobra.Command, to *int, name string, least, most int, usage string) {
 	cmd.Flags().Func(name, usage, func(text string) error {
 		number, err := strconv.Atoi(text)
@@ -90,18 +89,18 @@ func Count(cmd *cobra.Command, to *int, name string, least, most int, usage stri
 	CompleteNothing(cmd, name)
 }
 
-// CompleteNothing keeps the shell from offering files for a flag.
+// CompleteNothing keeps the shell from completing a flag with files.
 func CompleteNothing(cmd *cobra.Command, flag string) {
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions))
 }
 
-// Output adds the flag for the format of a command's answer.
+// Output adds the flag for the format of the answer.
 func Output(cmd *cobra.Command, to *string) {
 	Choice(cmd, to, "output", "o", "`format`: table, the default, json or yaml", "table", "json", "yaml")
 }
 
-// Print renders a value as JSON or YAML, or as table does, into memory, then writes it to s.Out: a failure leaves no half
-// of the output. Errors call the output what, such as "report".
+// Print renders a value as JSON or YAML, or as table does, and then writes it to s.Out, so that a failure to render writes nothing. Errors
+// call the output what, such as "report".
 func (s Streams) Print(what, format string, value any, table func(Streams)) error {
 	var buffer bytes.Buffer
 	var err error
@@ -129,7 +128,7 @@ func (s Streams) Print(what, format string, value any, table func(Streams)) erro
 	return nil
 }
 
-// Reason is an error of the file system without the name of the file.
+// Reason returns an error of the file system without the name of the file.
 func Reason(err error) error {
 	var reason syscall.Errno
 	if errors.As(err, &reason) {

@@ -1,5 +1,4 @@
-// Package iostreams is what all commands of rrpool share: their streams, flags, tables
-// and files, and how an error becomes one sentence.
+// Package iostreams holds what all commands of rrpool share: their streams, flags and tables, and how an error becomes one sentence.
 package iostreams
 
 import (
@@ -17,13 +16,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams are all that a command reaches besides its flags and the cluster. Tests give their own.
+// Streams are the streams, terminal, clock and environment of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Terminal: Out is a terminal. Interactive: In is one, so that questions can be asked.
+	// Terminal is set where Out is a terminal, and Interactive where In is one, so that the user can be asked.
 	Terminal, Interactive bool
-	// Width of the terminal in columns, 0 without a limit.
+	// Width is that of the terminal in columns, 0 without a limit.
 	Width  int
 	Colour bool
 	Now    func() time.Time
@@ -32,7 +31,7 @@ type Streams struct {
 	Getenv func(string) string
 }
 
-// System are the streams of this process.
+// System returns the streams of this process.
 func System() Streams {
 	s := Streams{
 		In: os.Stdin, Out: Guard(os.Stdout), Err: Guard(os.Stderr),
@@ -48,7 +47,7 @@ func System() Streams {
 	return s.Settle()
 }
 
-// Settle applies NO_COLOR and TERM.
+// Settle sets Colour, by NO_COLOR and TERM.
 func (s Streams) Settle() Streams {
 	s.Colour = s.Terminal && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb"
 	return s
@@ -61,8 +60,8 @@ func sleep(period time.Duration, done <-chan struct{}) {
 	}
 }
 
-// guard removes control characters. Commands print names and messages from the cluster
-// and the cloud, and a terminal would obey sequences in them: only our colours pass.
+// guard is a writer that replaces control characters, except our colours. A terminal would obey sequences in the names and messages that
+// commands print from the cluster and the cloud.
 type guard struct{ to io.Writer }
 
 // Guard makes everything that is written to w safe to print on a terminal.
@@ -76,12 +75,12 @@ func (g guard) Write(content []byte) (int, error) {
 	return len(content), nil
 }
 
-// hidden matches our colours, and every character that a terminal does not show as itself.
+// hidden matches our colours and every character that is not printable.
 var hidden = regexp.MustCompile("\x1b\\[(?:[012]|3[123])m|[^\n\t\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Zs}]")
 
-// Visible replaces every character that a terminal does not show as itself by �, except our colours.
+// Visible replaces every character that is not printable by �, except our colours.
 func Visible(text string) string {
-	text = string([]rune(text)) // without bytes that are no characters
+	text = string([]rune(text)) // replaces bytes that are no characters
 	return hidden.ReplaceAllStringFunc(text, func(found string) string {
 		if slices.Contains(colours, found) {
 			return found
@@ -90,7 +89,7 @@ func Visible(text string) string {
 	})
 }
 
-// ANSI sequences.
+// The colours, as ANSI sequences.
 const (
 	Bold   = "\x1b[1m"
 	Dim    = "\x1b[2m"
@@ -103,7 +102,7 @@ const (
 // colours are the sequences that Paint writes.
 var colours = []string{Bold, Dim, Red, Green, Yellow, plain}
 
-// Paint colours each line of the text when the terminal shows colours.
+// Paint colours each line of the text where the terminal shows colours.
 func (s Streams) Paint(colour, text string) string {
 	if !s.Colour || text == "" || colour == "" {
 		return text
@@ -128,15 +127,15 @@ func wrapped(paragraph string, width int) string {
 	return text.WrapText(text.WrapSoft(paragraph, width), width)
 }
 
-// Say writes a paragraph to Out, in a colour after the space that it begins with; further lines are indented.
+// Say writes a paragraph to Out, folded, in a colour; further lines are indented. The space at its beginning stays as it is.
 func (s Streams) Say(colour, indent, paragraph string) {
 	words := strings.TrimLeft(paragraph, " \n")
 	before := strings.TrimSuffix(paragraph, words)
 	_, _ = fmt.Fprintln(s.Out, before+s.Paint(colour, s.Fold(words, indent)))
 }
 
-// NewTable makes a table without a frame and with a line below the header. The first columns, as many as names, are
-// wrapped where the terminal has a width; the others are numbers.
+// NewTable makes a table without a frame and with a line below the header. The first columns, as many as names, hold text, which is wrapped
+// where the terminal has a width; the others hold numbers.
 func NewTable(width, names int, header ...any) table.Writer {
 	const gap, number = "  ", 12
 	w := table.NewWriter()
@@ -162,7 +161,7 @@ func NewTable(width, names int, header ...any) table.Writer {
 	return w
 }
 
-// Number counts something: "1 node", "3 nodes".
+// Number renders a count of something: "1 node", "3 nodes".
 func Number(n int, of string) string {
 	if n == 1 {
 		return "1 " + of

@@ -29,12 +29,12 @@ type change struct {
 	stored, want *v1alpha1.RouteReflectorPool
 }
 
-// attempts to write while the manager writes its status.
+// attempts is how often a write that conflicts with the manager's status is tried.
 const attempts = 10
 
-// write creates the object, or patches its mode and nothing else, and gives it as it is then. In a dry run the apiserver
-// only checks it, so that a missing right or a refusal is known before the question. If another client has changed the
-// object since it was shown, it fails: what was confirmed was about another object.
+// write creates the object, or patches its mode, and returns it as it is then. In a dry run the apiserver only checks it, so that a missing
+// right or a refusal is known before the user is asked. It fails if another client has changed the object since it was shown: the user
+// confirmed something else.
 func (c change) write(ctx context.Context, dryRun bool) (*v1alpha1.RouteReflectorPool, error) {
 	to := client.WithFieldOwner(c.Client, iostreams.Program)
 	if dryRun {
@@ -60,10 +60,10 @@ func (c change) write(ctx context.Context, dryRun bool) (*v1alpha1.RouteReflecto
 	}
 }
 
-// errOvertaken: another client changed the object meanwhile.
+// errOvertaken is that another client has changed the object.
 var errOvertaken = errors.New("another client has changed the RouteReflectorPool meanwhile: nothing was changed by this command; look at it (kubectl get rrp default --output yaml), then call this again")
 
-// explain says what the write failed of, and which role helps.
+// explain says why the write failed, and which ClusterRole helps.
 func (c change) explain(err error, dryRun bool) error {
 	const resource = "routereflectorpools.rrpool.io"
 	verb := "patch"
@@ -85,15 +85,14 @@ func (c change) explain(err error, dryRun bool) error {
 	return c.Explain(err, verb, resource)
 }
 
-// planner writes to s.Out what the manager will do for the wanted object, and gives the
-// problem that it would stop at. An error says why there is no plan.
+// planner writes to s.Out what the manager will do for the wanted object, and returns the problem at which it would stop. The error says why
+// there is no plan.
 type planner func(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
 
-// patience is how long the plan may take: in a cluster of thousands of nodes it takes
-// minutes, and the way back must not wait for it.
+// patience bounds the time for the plan. With thousands of nodes it would take minutes, and a rollback must not wait for it.
 const patience = 20 * time.Second
 
-// runPlan lets the manager's own decisions run forward on a model of the cluster.
+// runPlan is the planner that `rrpool plan` is.
 func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -112,8 +111,8 @@ func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, na
 	return planned.Problem, nil
 }
 
-// show says what is changed and what the manager will do then. What the manager would
-// refuse is not asked of it, except for the way back.
+// show writes what is changed, and what the manager will do then. It fails where the manager would refuse a migration; a rollback is asked
+// for all the same.
 func (m *migration) show(ctx context.Context, want *v1alpha1.RouteReflectorPool, what string) error {
 	var page bytes.Buffer
 	to := m.Streams
@@ -142,15 +141,15 @@ func (m *migration) show(ctx context.Context, want *v1alpha1.RouteReflectorPool,
 	return nil
 }
 
-// errUnconfirmed: the answer was not yes.
+// errUnconfirmed is that the user did not answer yes.
 var errUnconfirmed = errors.New("not confirmed: nothing was changed")
 
-// confirm asks on the terminal. Only yes is yes.
+// confirm asks the user. Every answer other than yes is a no.
 func (m *migration) confirm(ctx context.Context) error {
 	_, _ = fmt.Fprintf(m.Err, "Shall %s of cluster %s begin? Type yes: ", m.action, m.Name)
 	said := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(m.In).ReadString('\n') // an end without an answer is an answer
+		line, _ := bufio.NewReader(m.In).ReadString('\n') // the end of the input is a no
 		said <- line
 	}()
 	select {
@@ -164,5 +163,5 @@ func (m *migration) confirm(ctx context.Context) error {
 	return errUnconfirmed
 }
 
-// sentence begins with a capital.
+// sentence returns the words with a capital at the beginning.
 func sentence(words string) string { return strings.ToUpper(words[:1]) + words[1:] }

@@ -1,5 +1,5 @@
-// Package migrate is the commands that move a cluster onto route reflectors and back to the mesh, and show the
-// progress. They set spec.mode and nothing else: the manager does the work, also without them.
+// Package migrate is the commands `rrpool migrate` and `rrpool rollback`. They set spec.mode and show the progress; the manager does the work,
+// also when they end.
 package migrate
 
 import (
@@ -18,11 +18,11 @@ import (
 	"github.com/rrpool/rrpool/config/crd"
 )
 
-// direction is one of the two ways.
+// direction is what the two commands differ in.
 type direction struct {
 	name string
 	mode v1alpha1.Mode
-	// action is what the manager does, and place is where the cluster is then.
+	// action is what the manager does, and place says where the cluster is then.
 	action, place string
 }
 
@@ -31,7 +31,7 @@ var (
 	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, action: "the way back", place: "on the node-to-node mesh"}
 )
 
-// flags of both commands.
+// flags are those of both commands.
 type flags struct {
 	snapshot.Flags
 	direction
@@ -95,12 +95,11 @@ type migration struct {
 	*flags
 	phrase status.Phrase
 
-	// shown is the progress that was shown last.
-	shown    string
+	shown    string // the progress that was shown last
 	began    time.Time
 	checked  time.Time         // when the manager was looked for last
-	notices  map[string]string // what was reported, by what it is about
-	problems map[string]bool   // reasons that were reported
+	notices  map[string]string // the problems that were reported, by what they are about
+	problems map[string]bool   // the reasons of conditions that were reported
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
@@ -138,7 +137,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return m.follow(ctx, object)
 }
 
-// fit refuses what makes no sense for the object as it is.
+// fit returns an error where the command makes no sense for the stored object.
 func (m *migration) fit(stored, given *v1alpha1.RouteReflectorPool) error {
 	switch {
 	case stored == nil && m.mode == v1alpha1.ModeFullMesh:
@@ -155,14 +154,14 @@ func (m *migration) fit(stored, given *v1alpha1.RouteReflectorPool) error {
 	return nil
 }
 
-// withMode is a copy of the object with that mode.
+// withMode returns a copy of the object with that mode.
 func withMode(object *v1alpha1.RouteReflectorPool, mode v1alpha1.Mode) *v1alpha1.RouteReflectorPool {
 	out := object.DeepCopy()
 	out.Spec.Mode = mode
 	return out
 }
 
-// again is for a mode that is set already: no question is needed.
+// again runs where the mode is set already, and asks nothing.
 func (m *migration) again(ctx context.Context, stored *v1alpha1.RouteReflectorPool) error {
 	if !status.Reached(stored) {
 		_, _ = fmt.Fprintf(m.Err, "√ %s is already under way: spec.mode is %s\n", m.action, m.mode)

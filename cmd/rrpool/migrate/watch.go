@@ -19,14 +19,13 @@ import (
 )
 
 const (
-	// interval is how often the cluster is looked at.
+	// interval is how often the RouteReflectorPool is read.
 	interval = 2 * time.Second
-	// checkEvery is how often the manager is looked for, and how long it may take to observe
-	// a change before that is reported.
+	// checkEvery is how often the manager is looked for, and how long it may take to observe a change before that is reported.
 	checkEvery = 15 * time.Second
 )
 
-// watch shows the progress until the cluster has arrived. It only reads.
+// watch shows the progress until the cluster is in its mode.
 func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPool) error {
 	m.began, m.checked = m.Now(), m.Now()
 	deadline := m.began.Add(m.timeout)
@@ -35,7 +34,7 @@ func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPo
 			return fmt.Errorf("the RouteReflectorPool was deleted meanwhile: %s shows the cluster", m.phrase.Command("status"))
 		}
 		m.checkManager(ctx, object)
-		if status.Observed(object) { // else its status is about another spec.mode
+		if status.Observed(object) { // otherwise the status is about another spec.mode
 			m.reportProblems(object)
 			m.update(progress(object))
 		}
@@ -62,7 +61,7 @@ func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPo
 	}
 }
 
-// checkManager looks for the manager now and then.
+// checkManager reports from time to time whether the manager runs.
 func (m *migration) checkManager(ctx context.Context, object *v1alpha1.RouteReflectorPool) {
 	recovered := m.notices["manager"] != "" && status.Observed(object)
 	if m.Now().Sub(m.checked) < checkEvery && !recovered {
@@ -85,7 +84,7 @@ func (m *migration) checkManager(ctx context.Context, object *v1alpha1.RouteRefl
 	m.notice("manager", problem, "the manager acts")
 }
 
-// notice reports a problem once when it comes, and once when it is over.
+// notice reports once that there is a problem, and once that it is over.
 func (m *migration) notice(about, problem, over string) {
 	before := m.notices[about]
 	m.notices[about] = problem
@@ -98,12 +97,12 @@ func (m *migration) notice(about, problem, over string) {
 	}
 }
 
-// line is a problem with its page.
+// line renders a problem with the address of its page.
 func (m *migration) line(p metav1.Condition) string {
 	return fmt.Sprintf("‼ %s: %s (%s)", p.Reason, strings.TrimSuffix(p.Message, "."), status.Page(p.Reason, m.Width-len("  ()")))
 }
 
-// reportProblems reports bad conditions when they come and go.
+// reportProblems reports once when a condition becomes bad, and once when it is so no longer.
 func (m *migration) reportProblems(object *v1alpha1.RouteReflectorPool) {
 	now := map[string]bool{}
 	for _, t := range status.Problems(object) {
@@ -125,7 +124,7 @@ func (m *migration) reportProblems(object *v1alpha1.RouteReflectorPool) {
 	m.problems = now
 }
 
-// over says whether there is nothing more to watch, and how that came.
+// over reports whether there is nothing more to watch. The error is that the cluster will not be in its mode.
 func (m *migration) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 	switch {
 	case object.DeletionTimestamp != nil:
@@ -151,7 +150,7 @@ func (m *migration) result(object *v1alpha1.RouteReflectorPool, already, took st
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
-// progress is how far the manager is, in numbers, and what it waits for.
+// progress says in numbers how far the manager is, and what it waits for.
 func progress(object *v1alpha1.RouteReflectorPool) (numbers, waits string) {
 	counts, _ := status.CountsOf(object.Status)
 	what := fmt.Sprintf("reflectors left %d", counts.Reflectors)

@@ -1,4 +1,4 @@
-// Package peering is the command `rrpool peering`, for what a ClusterPeering needs.
+// Package peering is the command `rrpool peering`, which makes what a ClusterPeering needs of the other cluster.
 package peering
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 )
 
-// New makes the command, which has others below it.
+// New makes the command, whose only subcommand is kubeconfig.
 func New(s iostreams.Streams) *cobra.Command {
 	cmd := iostreams.Command(&cobra.Command{
 		Use:     "peering",
@@ -40,7 +40,7 @@ func New(s iostreams.Streams) *cobra.Command {
 	return cmd
 }
 
-// remoteName is the ClusterRole in config/rbac, and what is made for it.
+// remoteName is the name of the ClusterRole in config/rbac, and of what is made for it.
 const remoteName = "rrpool-remote"
 
 type flags struct {
@@ -101,7 +101,7 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	return nil
 }
 
-// address is the apiserver's for the other cluster.
+// address returns the address of the apiserver for the other cluster.
 func (f *flags) address(c *cluster.Connection) (*url.URL, error) {
 	out, err := url.Parse(cmp.Or(f.server, c.Server))
 	if err != nil || f.server != "" && (out.Scheme != "https" || out.Host == "") {
@@ -110,7 +110,7 @@ func (f *flags) address(c *cluster.Connection) (*url.URL, error) {
 	return out, nil
 }
 
-// token makes what is not there yet, and waits for the token.
+// token makes the ServiceAccount, its binding and its Secret where they are missing, and waits for the token.
 func (f *flags) token(ctx context.Context, c *cluster.Connection) (*corev1.Secret, error) {
 	const kind = "clusterroles.rbac.authorization.k8s.io"
 	err := c.Get(ctx, client.ObjectKey{Name: remoteName}, &rbacv1.ClusterRole{})
@@ -149,7 +149,7 @@ func (f *flags) token(ctx context.Context, c *cluster.Connection) (*corev1.Secre
 	return secret, nil
 }
 
-// kubeconfig holds all that it needs, and is in a Secret where one is asked for. The certificate is what the user's own kubeconfig trusts.
+// kubeconfig renders a kubeconfig with the token, or a Secret with it where --secret names one. It trusts what the user's own kubeconfig trusts.
 func (f *flags) kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte, error) {
 	ca := user.CAData
 	if user.Insecure {

@@ -31,26 +31,26 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// reader reads a cluster into the files of an archive.
+// reader reads what it finds in a cluster into the files of an archive.
 type reader struct {
 	c         *cluster.Connection
 	kube      kubernetes.Interface
 	namespace string
 	now       time.Time
 	redact    *redactor
-	// warn reports at once what could not be read.
+	// warn tells the user what could not be read.
 	warn func(string)
 
 	// kubernetes is the version of the apiserver.
 	kubernetes string
-	// files are their contents by name.
+	// files has the contents by name.
 	files   map[string]string
 	missing []string
-	// first is why the first thing could not be read.
+	// first is the first error of reading.
 	first error
 }
 
-// objects are what is kept as it is, but for fields that are long and of no use.
+// objects adds the objects, without fields that are long and of no use.
 func (r *reader) objects(ctx context.Context) {
 	own, ofCalicoNode := client.InNamespace(r.namespace), client.MatchingLabels{"k8s-app": "calico-node"}
 	r.keep(ctx, "routereflectorpools", v1alpha1.GroupVersion.WithKind("RouteReflectorPool"), nil)
@@ -74,7 +74,7 @@ func (r *reader) objects(ctx context.Context) {
 		[]string{"metadata.annotations", "spec.containers", "spec.initContainers", "spec.ephemeralContainers", "spec.tolerations", "spec.volumes"}, ofCalicoNode)
 }
 
-// keep reads objects into a file, without some fields.
+// keep adds a file with all objects of a kind, without some fields.
 func (r *reader) keep(ctx context.Context, file string, kind schema.GroupVersionKind, without []string, options ...client.ListOption) {
 	file = "objects/" + file + ".yaml"
 	found, err := r.list(ctx, kind, options...)
@@ -90,7 +90,7 @@ func (r *reader) keep(ctx context.Context, file string, kind schema.GroupVersion
 	r.render(file, found)
 }
 
-// events of the manager's namespace, and of others those about a RouteReflectorPool, a node or calico-node.
+// events adds the events of the manager's namespace, and of others those about a RouteReflectorPool, a ClusterPeering, a node or calico-node.
 func (r *reader) events(ctx context.Context) {
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values([]string{"calico-system", "default", "kube-system", r.namespace}))) {
 		file := "events/" + namespace + ".yaml"
@@ -110,7 +110,7 @@ func (r *reader) events(ctx context.Context) {
 	}
 }
 
-// logs of the manager's pods: the current ones, and those before the last restart.
+// logs adds the logs of the manager's pods, also those before the last restart.
 func (r *reader) logs(ctx context.Context) {
 	var pods corev1.PodList
 	if err := r.c.List(ctx, &pods, client.InNamespace(r.namespace)); err != nil {
@@ -127,7 +127,7 @@ func (r *reader) logs(ctx context.Context) {
 	}
 }
 
-// mostOfLog is in bytes: a line may be of any length.
+// mostOfLog bounds a log in bytes, as a line may have any length.
 const mostOfLog = 8 << 20
 
 func (r *reader) log(ctx context.Context, pod, name string, options *corev1.PodLogOptions) {
@@ -139,15 +139,15 @@ func (r *reader) log(ctx context.Context, pod, name string, options *corev1.PodL
 			r.miss(name, fmt.Errorf("its end: the last 5000 lines have more than %d bytes", mostOfLog))
 		}
 		r.add(name, r.redact.text(string(content)))
-	case apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err): // the kubelet's own words, which say most
+	case apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err): // the kubelet says why
 		r.miss(name, err)
 	default:
 		r.miss(name, r.c.Explain(err, "get", "pods/log"))
 	}
 }
 
-// secrets comes first: the values that are read here are taken out of all that follows. The manager's namespace has
-// the API key. Of calico-node's namespace only the Secrets are read that BGP objects name.
+// secrets adds the names of the keys of Secrets. It runs first, so that their values are taken out of all other files. The manager's
+// namespace has the API key; of calico-node's namespaces only the Secrets are read that BGP objects name.
 func (r *reader) secrets(ctx context.Context) {
 	var out []map[string]any
 	for _, name := range r.passwords(ctx) {
@@ -174,7 +174,7 @@ func (r *reader) secrets(ctx context.Context) {
 	}
 }
 
-// passwords are the names of Secrets that BGP objects refer to.
+// passwords returns the names of the Secrets that BGP objects refer to.
 func (r *reader) passwords(ctx context.Context) []string {
 	names := map[string]bool{}
 	_ = r.c.FindCalico(ctx) // objects reports the error
@@ -191,11 +191,11 @@ func (r *reader) passwords(ctx context.Context) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// public are keys of Secrets whose values are no secrets.
+// public are the keys of Secrets whose values are no secrets.
 var public = []string{"namespace", "ca.crt", "tls.crt", "service-ca.crt", "username"}
 
-// learn learns the values of a Secret and gives what is kept of it, the names of its keys.
-// sure says that the values are passwords, however short.
+// learn makes the values of a Secret known to the redactor, and returns what the report has of it. sure is set where the values are
+// passwords, however short.
 func (r *reader) learn(secret corev1.Secret, sure bool) map[string]any {
 	for key, value := range secret.Data {
 		if !slices.Contains(public, key) {
@@ -205,8 +205,8 @@ func (r *reader) learn(secret corev1.Secret, sure bool) map[string]any {
 	return map[string]any{"namespace": secret.Namespace, "name": secret.Name, "type": secret.Type, "keys": slices.Sorted(maps.Keys(secret.Data))}
 }
 
-// snapshot keeps the object with the status that the manager would report, and changes nothing. On IBM Cloud it
-// asks the cloud as well, with the manager's key if that may be read, so it has more time than one request.
+// snapshot adds the object with the status that the manager would report. It may ask IBM Cloud, with the manager's key, so it has more
+// time than one request.
 func (r *reader) snapshot(ctx context.Context) {
 	const file = "snapshot.yaml"
 	ctx, cancel := context.WithTimeout(ctx, 4*r.c.Timeout)
@@ -218,7 +218,7 @@ func (r *reader) snapshot(ctx context.Context) {
 	}
 	object := v1alpha1.RouteReflectorPool{Spec: seen.Object.Spec, Status: seen.Status}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("RouteReflectorPool"))
-	// When a condition changed is known to the manager only.
+	// Only the manager knows when a condition changed.
 	for i := range object.Status.Conditions {
 		object.Status.Conditions[i].LastTransitionTime = metav1.Time{}
 	}
@@ -243,22 +243,21 @@ func newReader(c *cluster.Connection, namespace string, now time.Time) (*reader,
 	return r, nil
 }
 
-// add puts a file into the archive. Everything passes here, and here known secrets and
-// what looks like one are taken out, whatever was done before.
+// add puts a file into the archive, without known secrets and what looks like one. All files pass here.
 func (r *reader) add(name, content string) {
 	r.files[local(name)] = r.redact.anywhere(content)
 }
 
-// odd are characters that no name of a file in the archive has.
+// odd matches the characters that names of files in the archive do not have.
 var odd = regexp.MustCompile(`[^-_./A-Za-z0-9]`)
 
-// local is a name that unpacks into the archive's folder, on any system: names of pods are in it.
+// local returns a name that unpacks into the archive's folder on any system, as names of pods are part of it.
 func local(name string) string {
 	name = strings.ReplaceAll(odd.ReplaceAllString(name, "_"), "..", "_")
 	return strings.TrimPrefix(path.Clean("/"+name), "/")
 }
 
-// miss notes what could not be read.
+// miss records what could not be read.
 func (r *reader) miss(what string, err error) {
 	if errors.Is(err, iostreams.ErrInterrupted) {
 		return
@@ -271,7 +270,7 @@ func (r *reader) miss(what string, err error) {
 	r.warn("not in the report: " + text)
 }
 
-// list gives all objects of a kind, in the apiserver's order, which is that of names.
+// list returns all objects of a kind, sorted by name as the apiserver does.
 func (r *reader) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
 	var out []unstructured.Unstructured
 	var page unstructured.UnstructuredList
@@ -291,7 +290,7 @@ func (r *reader) list(ctx context.Context, kind schema.GroupVersionKind, options
 	}
 }
 
-// render writes objects as YAML documents.
+// render adds a file with the objects as YAML documents.
 func (r *reader) render(name string, objects []unstructured.Unstructured) {
 	var out strings.Builder
 	for i := range objects {

@@ -13,33 +13,32 @@ import (
 // gone stands where something secret was.
 const gone = "[redacted]"
 
-// redactor takes secrets out of texts and objects. It knows what secrets look like, and
-// the values of those that were read; each would do for most, and both are used.
+// redactor takes secrets out of texts and objects: by what secrets look like, and by the values of those that were read.
 type redactor struct{ values []string }
 
-// secretive are words in names of what holds a secret.
+// secretive matches words in the names of fields and variables that hold a secret.
 const secretive = `password|passwd|passphrase|secret|token|api[-_ ]?key|access[-_]?key|private[-_]?key|dockerconfigjson|dockercfg|encryption[-_]?key|credential|client-key-data|client-certificate-data`
 
 // secretName matches names of fields and variables whose value is a secret.
 var secretName = regexp.MustCompile(`(?i)(` + secretive + `|authorization|^auth$|(^|[-_.])(pass|pwd)$)|(?-i:[a-z0-9](Pass|Pwd)$)`)
 
-// reference matches names that only say where a secret is.
+// reference matches the names of fields that say where a secret is.
 var reference = regexp.MustCompile(`(?i)(ref|name|file|path|namespace|mount)$`)
 
-// pattern is what a secret looks like, and what is left of it.
+// pattern matches a secret, and has what replaces it.
 type pattern struct {
 	find *regexp.Regexp
 	left string
 }
 
-// shapes are secrets by themselves, wherever they stand.
+// shapes match secrets wherever they stand.
 var shapes = []pattern{
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), gone},
-	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]+@`), "${1}" + gone + "@"},                       // up to the last @: passwords have some
-	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]*[^/\s"'<>\d][^\s"'<>]*@`), "${1}" + gone + "@"}, // and slashes: what begins as a port does is none
+	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]+@`), "${1}" + gone + "@"},                       // up to the last @, as passwords may have some
+	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]*[^/\s"'<>\d][^\s"'<>]*@`), "${1}" + gone + "@"}, // passwords with slashes; what begins like a port is none
 	{regexp.MustCompile(`(?i)\b(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}`), "${1} " + gone},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(\.[A-Za-z0-9_-]*)?`), gone},
-	{regexp.MustCompile(`(://)[^/\s:@"'<>\[\]]+@`), "${1}" + gone + "@"}, // a token in the place of a user
+	{regexp.MustCompile(`(://)[^/\s:@"'<>\[\]]+@`), "${1}" + gone + "@"}, // a token in place of a user
 	{regexp.MustCompile(`(?i)((?:^|[\s"'\[,])--?[\w-]*(?:` + secretive + `)\\*["']?[ \t,]+\\*["']?)[^\s"'\\,\]-][^\s"'\\,\]]*`), "${1}" + gone},
 	{regexp.MustCompile(`((?:^|[\s"'])(?:-u|--user)\\*["']?[ \t=,]*\\*["']?[^\s:"'\\/]+:)[^\s"'\\,\]]+`), "${1}" + gone},
 	{regexp.MustCompile(`(hooks\.slack\.com/\w+/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/)[^\s"'<>]+`), "${1}" + gone},
@@ -51,20 +50,19 @@ var shapes = []pattern{
 // secretFlag matches flags whose value, the next argument, is a secret.
 var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(` + secretive + `|pass|pwd)$`)
 
-// named are secrets by the name before them, in texts. In YAML the same would be the
-// structure of objects, whose fields are looked at one by one.
+// named match secrets in texts by the name before them. Fields of objects are looked at one by one.
 var named = []pattern{
 	{regexp.MustCompile(`(?i)(authorization\\*["']?\s*[:=]\s*\[?\s*\\*["']?)((bearer|basic|token)\s+)?[^\s"'\\,\]]+`), "${1}" + gone},
 	{regexp.MustCompile(`(?i)(password\s+)"[^"\n]*"`), `${1}"` + gone + `"`},
-	// of Docker's registries, and short names, which are parts of other words: they begin a word, or end one such as dbPass
+	// those of Docker's registries, and short names where they begin a word, or end one such as dbPass
 	{regexp.MustCompile(`((?:(?i:\b|_)(?i:auth|pass|pwd)|[a-z0-9](?:Pass|Pwd))\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
 	{regexp.MustCompile(`(?i)((?:` + secretive + `)[\w.-]*?\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
 }
 
-// ibmKey is the form of IBM Cloud API keys. Names can be as long, but do not mix.
+// ibmKey matches what has the form of an IBM Cloud API key. Names can be as long, but do not mix digits and both cases.
 var ibmKey = regexp.MustCompile(`[A-Za-z0-9_-]{44,}`)
 
-// learn makes a secret known by its value. What is as short as a word is only learned when it is surely one.
+// learn adds a value to those that are taken out. Short values are ignored unless they are surely secrets.
 func (r *redactor) learn(value string, sure bool) {
 	value = strings.TrimSpace(value)
 	least := 8
@@ -87,7 +85,7 @@ func (r *redactor) learn(value string, sure bool) {
 	r.values = slices.Compact(r.values)
 }
 
-// text is a text without its secrets.
+// text returns a text without its secrets.
 func (r *redactor) text(text string) string {
 	for _, p := range named {
 		text = p.find.ReplaceAllString(text, p.left)
@@ -95,7 +93,7 @@ func (r *redactor) text(text string) string {
 	return r.anywhere(text)
 }
 
-// anywhere takes out what is a secret whatever stands before it.
+// anywhere takes out the known values and what looks like a secret by itself.
 func (r *redactor) anywhere(text string) string {
 	for _, value := range r.values {
 		text = strings.ReplaceAll(text, value, gone)
@@ -112,8 +110,7 @@ func (r *redactor) anywhere(text string) string {
 	})
 }
 
-// object takes the secrets out of what an API object is made of, in place, and what is of
-// no use: managed fields, and the copy of the whole object that kubectl keeps.
+// object takes the secrets out of an API object, in place, and the managed fields and kubectl's copy of the object.
 func (r *redactor) object(object map[string]any) map[string]any {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -127,13 +124,13 @@ func (r *redactor) object(object map[string]any) map[string]any {
 	return r.value("", object).(map[string]any) //nolint:forcetypeassert // a map stays one
 }
 
-// value walks through maps and lists; name is that of the field.
+// value redacts the value of a field of that name, and walks through maps and lists.
 func (r *redactor) value(name string, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		variable, _ := value["name"].(string)
 		if set, _ := value["value"].(string); set != "" && secretName.MatchString(variable) {
-			value["value"] = gone // that the environment variable is set stays
+			value["value"] = gone // it stays visible that the environment variable is set
 		}
 		for key, inner := range value {
 			value[key] = r.value(key, inner)
@@ -141,8 +138,7 @@ func (r *redactor) value(name string, value any) any {
 		return value
 	case []any:
 		for i, inner := range value {
-			argument, _ := inner.(string)
-			if flag, _ := value[max(0, i-1)].(string); i > 0 && argument != "" && argument[0] != '-' && secretFlag.MatchString(flag) {
+			if i > 0 && isSecretArgument(value[i-1], inner) {
 				value[i] = gone
 				continue
 			}
@@ -157,4 +153,11 @@ func (r *redactor) value(name string, value any) any {
 	default:
 		return value
 	}
+}
+
+// isSecretArgument reports whether an argument follows a flag whose value is a secret.
+func isSecretArgument(before, argument any) bool {
+	flag, _ := before.(string)
+	text, _ := argument.(string)
+	return text != "" && text[0] != '-' && secretFlag.MatchString(flag)
 }

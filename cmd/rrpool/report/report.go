@@ -1,4 +1,4 @@
-// Package report is the command that puts everything that is needed to help into one archive, without its secrets.
+// Package report is the command `rrpool report`: it puts what is needed to help into one archive, without secrets.
 package report
 
 import (
@@ -94,13 +94,13 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
-// archive reads everything and packs it. It fails when nothing could be read or the reading is interrupted.
+// archive reads all files and packs them. It fails where nothing could be read, or the reading was interrupted.
 func (r *reader) archive(ctx context.Context, folder string) ([]byte, error) {
 	var err error
 	var unreachable *url.Error
 	r.kubernetes, err = r.c.Version(ctx)
 	if errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) || apierrors.IsUnauthorized(err) {
-		return nil, r.c.Explain(err, "get", "/version") // a cluster that does not answer is asked nothing more
+		return nil, r.c.Explain(err, "get", "/version") // no further request would be answered
 	}
 	for _, part := range []func(context.Context){r.secrets, r.objects, r.events, r.logs, r.snapshot} {
 		part(ctx)
@@ -115,7 +115,7 @@ func (r *reader) archive(ctx context.Context, folder string) ([]byte, error) {
 	return pack(folder, r.files, r.now)
 }
 
-// index lists each file, and what could not be read and why.
+// index adds the list of the files, and of what could not be read and why.
 func (r *reader) index() {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Report of %s, by %s\nCluster of context %s, %s, Kubernetes %s\n", r.now.Format(time.RFC3339), version.Get().Of(iostreams.Program),
@@ -134,7 +134,7 @@ func section(out *strings.Builder, title string, lines []string) {
 	fmt.Fprintf(out, "\n%s\n  %s\n", title, cmp.Or(strings.Join(lines, "\n  "), "nothing"))
 }
 
-// pack makes the archive: the same files give the same bytes.
+// pack makes the archive. The same files give the same bytes.
 func pack(folder string, files map[string]string, now time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)

@@ -1,5 +1,4 @@
-// Package snapshot observes a cluster as the manager does: with the same adapter, the
-// same provider and the same decision. It changes nothing.
+// Package snapshot observes a cluster as the manager does, with the same adapter, provider and decision, and changes nothing.
 package snapshot
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/workload"
 )
 
-// DefaultNamespace is the manager's in config/manager.
+// DefaultNamespace is the namespace of the manager in config/manager.
 const DefaultNamespace = "rrpool-system"
 
 // Flags choose the cluster and the manager's namespace.
@@ -44,8 +43,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.Namespace, "namespace", "n", DefaultNamespace, "namespace of the manager, with its credentials")
 }
 
-// Object reads the RouteReflectorPool that --filename names and sets all defaults; "-" is
-// standard input. Without a name it is nil.
+// Object reads the RouteReflectorPool in a file, - for standard input, and sets all defaults. Without a file it returns nil.
 func Object(file string, in io.Reader) (*v1alpha1.RouteReflectorPool, error) {
 	if file == "" {
 		return nil, nil
@@ -69,20 +67,20 @@ func Object(file string, in io.Reader) (*v1alpha1.RouteReflectorPool, error) {
 
 // Snapshot is a cluster as the manager observes it.
 type Snapshot struct {
-	// Name of the context.
+	// Name is that of the context.
 	Name string
-	// Object is the RouteReflectorPool with all defaults. Stored: the cluster has one.
+	// Object is the RouteReflectorPool with all defaults. Stored is set where the cluster has one.
 	Object *v1alpha1.RouteReflectorPool
 	Stored bool
 	// Scope is what the manager observes, and what it would do next.
 	pool.Scope
-	// Pods with an IP address of their own by node, nil when they could not be counted; Uncounted then says why.
+	// Pods counts the pods with an IP address of their own by node. It is nil where they could not be counted, and Uncounted says why.
 	Pods      map[string]int
 	Uncounted string
 }
 
-// Stops is the problem of the provider at which the manager stops, nil for none. What this user may not see, what is
-// of the moment, and what is wrong with a part of the pool stops nothing.
+// Stops returns the problem of the provider at which the manager stops, nil for none. What only this user may not see, what passes, and what is
+// wrong with a part of the pool does not stop it.
 func (s *Snapshot) Stops() *plan.Problem {
 	p, spec := s.ProviderProblem, s.Object.Spec
 	switch {
@@ -98,16 +96,16 @@ func (s *Snapshot) Stops() *plan.Problem {
 	return p
 }
 
-// Take observes the cluster for an object; nil is the cluster's own RouteReflectorPool, or the defaults where there
-// is none. countPods lists all pods, which takes time in a large cluster. Every error is a sentence for the user.
+// Take observes the cluster for an object, nil for the cluster's own RouteReflectorPool or one with all defaults. countPods lists all pods,
+// which takes time in a large cluster. Every error is a sentence for the user.
 func Take(ctx context.Context, c *cluster.Connection, namespace string, object *v1alpha1.RouteReflectorPool, countPods bool) (*Snapshot, error) {
-	stored, err := c.Pool(ctx) // first: its error explains best why a cluster cannot be reached
+	stored, err := c.Pool(ctx) // comes first, as its error explains best why a cluster cannot be reached
 	if err != nil {
 		return nil, err
 	}
 	object = cmp.Or(object, stored, crd.Default())
 	if stored != nil {
-		object.Status, object.Annotations = stored.Status, stored.Annotations // what the manager keeps there
+		object.Status, object.Annotations = stored.Status, stored.Annotations // both are the manager's
 	}
 	out, err := Observe(ctx, c, namespace, object, countPods)
 	if err == nil {
@@ -116,8 +114,8 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	return out, err
 }
 
-// Observe is Take for an object with its status, and does not read the RouteReflectorPool of
-// the cluster: the user may not be allowed to, and its CRD may not be installed.
+// Observe is Take for an object with its status. It does not read the cluster's RouteReflectorPool, which the user may lack the right to, or
+// whose CRD may not be installed.
 func Observe(ctx context.Context, c *cluster.Connection, namespace string, object *v1alpha1.RouteReflectorPool, countPods bool) (*Snapshot, error) {
 	config := rest.CopyConfig(c.Config)
 	config.Timeout = 0 // a watch has no end
@@ -159,7 +157,7 @@ func Observe(ctx context.Context, c *cluster.Connection, namespace string, objec
 	return out, nil
 }
 
-// waitSynced waits until the adapter has listed everything once, or cannot.
+// waitSynced waits until the adapter has listed everything once, or a right to do so is missing.
 func waitSynced(ctx context.Context, c *cluster.Connection, adapter *calico.Adapter) error {
 	bounded, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -182,7 +180,7 @@ func waitSynced(ctx context.Context, c *cluster.Connection, adapter *calico.Adap
 		"call it again, or give more --request-timeout", c.Name, c.Timeout, err)
 }
 
-// missingRight: trying again does not help.
+// missingRight reports whether an error is that of a missing right, after which trying again does not help.
 func missingRight(err error) bool {
 	text := strings.ToLower(fmt.Sprint(err))
 	return strings.Contains(text, "forbidden") || strings.Contains(text, "unauthorized")

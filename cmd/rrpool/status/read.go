@@ -30,13 +30,13 @@ import (
 // schemaVersion is that of `status -o json`. It changes when a field changes its meaning or is removed.
 const schemaVersion = "rrpool.io/status/v1"
 
-// Status is where a cluster is: what `-o json` prints, and what the table is made of.
+// Status is where a cluster is: what -o json prints, and what the table is made of.
 type Status struct {
 	SchemaVersion string      `json:"schemaVersion"`
 	GeneratedAt   metav1.Time `json:"generatedAt"`
 	// Cluster is the context that was read.
 	Cluster string `json:"cluster"`
-	// State in one word, and in a sentence.
+	// State is where the cluster is in one word, and Summary in a sentence.
 	State   State  `json:"state"`
 	Summary string `json:"summary"`
 	// Mesh is on, off or unknown.
@@ -44,17 +44,14 @@ type Status struct {
 	Manager Manager `json:"manager"`
 	// Problems are the bad conditions of the object.
 	Problems []metav1.Condition `json:"problems"`
-	// Warnings name the reflectors without a Ready node, what is wrong with the pool, and what
-	// could not be read and why.
+	// Warnings name the reflectors without a Ready node, the problems of the pool, and what could not be read and why.
 	Warnings []string `json:"warnings"`
 	// Events about the object, newest first.
 	Events []Event `json:"events"`
-	// Object is nil while the cluster has no RouteReflectorPool. Its cost is filled in where
-	// the manager has not reported it.
+	// Object is nil while the cluster has no RouteReflectorPool. Its cost is computed where the manager has not reported it.
 	Object   *v1alpha1.RouteReflectorPool `json:"routeReflectorPool,omitempty"`
 	Peerings []v1alpha1.ClusterPeering    `json:"clusterPeerings,omitempty"`
-	// Lacking names, for each node that is short of sessions, the reflectors that lack one with
-	// it. Like Workers it is nil without -v.
+	// Lacking names the reflectors without an Established session, by the node that lacks it. Like Workers it is nil without -v.
 	Lacking map[string][]string `json:"lacking,omitzero"`
 	Workers []cloud.Worker      `json:"workers,omitzero"`
 	// Next is the command to type next, empty for none.
@@ -63,7 +60,7 @@ type Status struct {
 
 // Event is something that happened to the object.
 type Event struct {
-	// Time of the last of Count times.
+	// Time is when it happened last, and Count how often it has happened.
 	Time   metav1.Time `json:"time"`
 	Type   string      `json:"type"`
 	Reason string      `json:"reason"`
@@ -71,8 +68,8 @@ type Event struct {
 	Count  int32       `json:"count"`
 }
 
-// Take reads the cluster. Only the object and the nodes are required; what else cannot be
-// read is a warning. Every error is a sentence for the user.
+// Take reads the cluster. It fails where the object or the nodes cannot be read; what else cannot is a warning. Every error is a sentence
+// for the user.
 func Take(ctx context.Context, c *cluster.Connection, p Phrase, now time.Time) (*Status, error) {
 	object, nodes, err := c.Read(ctx)
 	if err != nil {
@@ -116,7 +113,7 @@ const (
 	meshUnknown = "unknown"
 )
 
-// readMesh reads whether the mesh is on; without a BGPConfiguration it is, as Calico's default.
+// readMesh reads whether the mesh is on, which is Calico's default without a BGPConfiguration.
 func (s *Status) readMesh(ctx context.Context, c *cluster.Connection) {
 	if err := c.FindCalico(ctx); err != nil {
 		s.warn("the mesh is unknown: %w", err)
@@ -137,7 +134,7 @@ func (s *Status) readMesh(ctx context.Context, c *cluster.Connection) {
 	}
 }
 
-// describe takes from the object and the nodes what the manager reports.
+// describe fills in what the object and the nodes show.
 func (s *Status) describe(nodes []corev1.Node) {
 	reported := &s.Object.Status
 	switch condition(s.Object, v1alpha1.ConditionMeshDisabled).Status {
@@ -165,8 +162,7 @@ func isReady(c corev1.NodeCondition) bool {
 	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 }
 
-// readEvents lists the events about the object. Kubernetes keeps events about objects
-// without a namespace in the namespace default.
+// readEvents lists the events about the object. Kubernetes keeps those about objects without a namespace in the namespace default.
 func (s *Status) readEvents(ctx context.Context, c *cluster.Connection) {
 	var list eventsv1.EventList
 	about := fields.Set{"regarding.kind": "RouteReflectorPool", "regarding.name": v1alpha1.SingletonName}
@@ -183,10 +179,10 @@ func (s *Status) readEvents(ctx context.Context, c *cluster.Connection) {
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return b.Time.Compare(a.Time.Time) })
 }
 
-// longest is what is kept of an event's note, which can have any length.
+// longest is how many bytes are kept of an event's note, which can have any length.
 const longest = 4096
 
-// observe adds what the manager observes.
+// observe adds the workers and sessions that the manager observes.
 func (s *Status) observe(ctx context.Context, c *cluster.Connection, namespace string) {
 	seen, err := snapshot.Take(ctx, c, namespace, nil, false)
 	if err != nil {

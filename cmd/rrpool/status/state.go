@@ -44,18 +44,18 @@ const (
 	Progressing State = "Progressing"
 )
 
-// Observed says whether the manager has reported about the object as it is now.
+// Observed reports whether the manager has reported on the object's present generation.
 func Observed(object *v1alpha1.RouteReflectorPool) bool {
 	return object.Status.ObservedGeneration > 0 && object.Status.ObservedGeneration >= object.Generation
 }
 
-// Reached says whether the cluster is as the object's present generation wants it.
+// Reached reports whether the cluster is as the object's present generation wants it.
 func Reached(object *v1alpha1.RouteReflectorPool) bool {
 	c := condition(object, v1alpha1.ConditionReady)
 	return Observed(object) && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= object.Generation
 }
 
-// condition of that type, the zero value when there is none.
+// condition returns the condition of that type, the zero value for none.
 func condition(object *v1alpha1.RouteReflectorPool, kind string) metav1.Condition {
 	if c := meta.FindStatusCondition(object.Status.Conditions, kind); c != nil {
 		return *c
@@ -63,7 +63,7 @@ func condition(object *v1alpha1.RouteReflectorPool, kind string) metav1.Conditio
 	return metav1.Condition{}
 }
 
-// PeeringReady is the condition Ready of a ClusterPeering as it is now.
+// PeeringReady returns the condition Ready of a ClusterPeering, Unknown where it is not of the present generation.
 func PeeringReady(o *v1alpha1.ClusterPeering) metav1.Condition {
 	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.ObservedGeneration >= o.Generation {
 		return *c
@@ -71,7 +71,7 @@ func PeeringReady(o *v1alpha1.ClusterPeering) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotReported", Message: "the manager has not yet observed it as it is"}
 }
 
-// Judge is the state, and the same in a sentence.
+// Judge returns the state, and a sentence about it.
 func (s *Status) Judge() (State, string) {
 	o := s.Object
 	switch {
@@ -98,7 +98,7 @@ func (s *Status) Judge() (State, string) {
 	return Progressing, message(ready)
 }
 
-// unobserved is the state while the manager has not observed the object as it is now: after a change that takes a moment.
+// unobserved returns the state while the manager has not observed the object's present generation, which takes a moment after a change.
 func (s *Status) unobserved() (State, string) {
 	what := fmt.Sprintf("the manager has not yet observed the RouteReflectorPool as it is (generation %d, observed %d): %s",
 		s.Object.Generation, s.Object.Status.ObservedGeneration, s.Manager.Message)
@@ -111,8 +111,8 @@ func (s *Status) unobserved() (State, string) {
 	return Progressing, what
 }
 
-// Problems are the bad conditions of an object, one for each reason. Degraded is the first,
-// whose message is the best. The messages do not name the page about them, which Page does.
+// Problems returns the bad conditions of an object, one for each reason: of Degraded, whose message says most, before others. The messages
+// leave out the address of their page, which Page returns.
 func Problems(object *v1alpha1.RouteReflectorPool) []metav1.Condition {
 	out := []metav1.Condition{}
 	for _, c := range slices.Backward(object.Status.Conditions) { // Degraded is the last of them
@@ -134,10 +134,10 @@ func Page(of string, width int) string {
 	return "docs/" + plan.Page(of)
 }
 
-// message of a condition, without the address of its page.
+// message returns the message of a condition, without the address of its page.
 func message(c metav1.Condition) string { return plan.Unlinked(c.Message, c.Reason) }
 
-// bad: the condition is a problem, and not one that is expected on the way.
+// bad reports whether a condition is a problem, and not expected during a migration.
 func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 	reflecting := object.Spec.Mode != v1alpha1.ModeFullMesh && object.DeletionTimestamp == nil
 	switch c.Type {
@@ -146,7 +146,7 @@ func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 	case v1alpha1.ConditionProviderReady:
 		return reflecting && reason.Of(c.Reason).Severity != reason.State
 	case v1alpha1.ConditionReflectorsEstablished:
-		// On the way sessions are missing; at rest they should not.
+		// During a migration sessions are missing; afterwards none should be.
 		resting := object.Status.Step.Name == rollout.Steady
 		return c.Reason == reason.ObservationFailed || resting && reflecting && c.Reason == reason.SessionsMissing
 	case v1alpha1.ConditionReady, v1alpha1.ConditionMeshDisabled, v1alpha1.ConditionProgressing:
@@ -157,13 +157,13 @@ func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 
 // Counts are the numbers that a migration moves.
 type Counts struct {
-	// PoolReady of PoolWanted nodes of the pool are Ready.
+	// PoolReady counts the pool's Ready nodes, and PoolWanted those that it should have.
 	PoolReady, PoolWanted, Reflectors int
-	// SessionsEstablished of SessionsExpected, all reflectors together.
+	// SessionsEstablished and SessionsExpected are sums over all reflectors.
 	SessionsEstablished, SessionsExpected int
 }
 
-// CountsOf adds up what a status reports, of the cluster and of each zone.
+// CountsOf returns the sums of what a status reports, for the cluster and for each zone.
 func CountsOf(status v1alpha1.RouteReflectorPoolStatus) (all Counts, zones map[string]Counts) {
 	zones = map[string]Counts{}
 	add := func(zone string, more Counts) {
@@ -192,7 +192,7 @@ const ManagerName = "rrpool-manager"
 // skew is how far this computer's clock may be from the cluster's.
 const skew = time.Minute
 
-// ManagerStatus says whether the manager runs.
+// ManagerStatus is whether the manager runs.
 type ManagerStatus string
 
 // The manager statuses.
@@ -208,12 +208,12 @@ const (
 // Manager is what is known of the manager.
 type Manager struct {
 	Status ManagerStatus `json:"status"`
-	// Message says how that is known.
+	// Message says from what that is known.
 	Message string `json:"message"`
 }
 
-// FindManager reads whether a manager runs: from its lease, which the active replica renews
-// every few seconds, else from its Deployment. Without rights the result is Unknown.
+// FindManager reads whether a manager runs: from its lease, which the active replica renews every few seconds, else from its Deployment.
+// Without the rights to read them the result is Unknown.
 func FindManager(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) Manager {
 	out, leaseErr := findHolder(ctx, c, namespace, now)
 	if leaseErr == nil {
@@ -235,8 +235,7 @@ func FindManager(ctx context.Context, c *cluster.Connection, namespace string, n
 	return out
 }
 
-// findHolder reads whether the manager's lease is renewed, whatever Deployment that
-// is of, if any. Its error is the apiserver's.
+// findHolder reads whether the manager's lease is renewed, also by a manager without a Deployment. Its error is the apiserver's.
 func findHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Manager, error) {
 	var lease coordinationv1.Lease
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ManagerName}, &lease); err != nil {

@@ -1,5 +1,5 @@
-// Package status is the command `rrpool status`: where a cluster is on its way to route
-// reflectors, or back. Other commands use what it reads of the manager and the conditions.
+// Package status is the command `rrpool status`: where a cluster is on its way to route reflectors, or back. Other commands use what it reads
+// of the manager and the conditions.
 package status
 
 import (
@@ -58,17 +58,17 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return w.run(cmd.Context())
 }
 
-// Phrase makes commands for the user, as the user calls this program.
+// Phrase writes commands for the user to type, about the same cluster and as the user calls this program.
 type Phrase struct {
-	// program is how it is called, and cluster the flags that chose the cluster, with a space before each.
+	// program is how the user calls it. cluster are the flags that chose the cluster, with a space before each; kubectl has the same.
 	program, cluster string
-	// kubectl has the same flags for kubectl, and namespace is the manager's.
+	// namespace is the manager's.
 	namespace string
 	// watching and verbose are the flags of `rrpool status`.
 	watching, verbose bool
 }
 
-// PhraseOf takes over from a command what its next command needs.
+// PhraseOf returns the Phrase of the flags of a command.
 func PhraseOf(cmd *cobra.Command) Phrase {
 	p := Phrase{program: cmd.Root().CommandPath(), namespace: snapshot.DefaultNamespace}
 	for _, name := range []string{"kubeconfig", "context"} {
@@ -82,7 +82,7 @@ func PhraseOf(cmd *cobra.Command) Phrase {
 	return p
 }
 
-// quoted is a word as a shell takes it.
+// quoted quotes a word for a shell.
 func quoted(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?[]{}#~`!") {
 		return word
@@ -90,7 +90,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Command is a command of this program, about the same cluster.
+// Command returns a command of this program.
 func (p Phrase) Command(words string) string {
 	out := p.program + " " + words + p.cluster
 	if p.namespace != snapshot.DefaultNamespace {
@@ -99,12 +99,12 @@ func (p Phrase) Command(words string) string {
 	return out
 }
 
-// Manager is the command that shows whether the manager runs.
+// Manager returns the command that shows whether the manager runs.
 func (p Phrase) Manager() string {
 	return "kubectl" + p.cluster + " --namespace " + quoted(p.namespace) + " get deployment,pod"
 }
 
-// next is what to type next, empty for nothing.
+// next returns the command to type next, empty for none.
 func (p Phrase) next(s *Status) string {
 	switch {
 	case s.State == NoPool:
@@ -121,7 +121,7 @@ func (p Phrase) next(s *Status) string {
 	return ""
 }
 
-// interval is how often --watch looks.
+// interval is how often --watch reads the cluster.
 const interval = 2 * time.Second
 
 // watcher reads the cluster once, or until Ctrl-C.
@@ -163,7 +163,7 @@ func (w *watcher) show(s *Status) error {
 	return w.Print("status", w.output, s, func(to iostreams.Streams) { page{to, s, w.verbose}.render() })
 }
 
-// append writes the status below the last one when something other than the time has changed.
+// append writes the status below the one before, if more than the time has changed.
 func (w *watcher) append(s *Status) error {
 	before := w.shown
 	w.shown = *s
@@ -172,7 +172,7 @@ func (w *watcher) append(s *Status) error {
 		return nil
 	}
 	switch {
-	case before.SchemaVersion == "": // it is the first one
+	case before.SchemaVersion == "": // nothing was written before
 	case w.output == "yaml":
 		_, _ = fmt.Fprintln(w.Out, "---")
 	default:
@@ -181,7 +181,7 @@ func (w *watcher) append(s *Status) error {
 	return w.show(s)
 }
 
-// failed says that the cluster could not be read; the next attempt may succeed.
+// failed says once that the cluster cannot be read.
 func (w *watcher) failed(err error) {
 	problem := "what is shown is old: " + iostreams.Sentence(err)
 	if problem != w.problem {

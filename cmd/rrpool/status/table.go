@@ -17,14 +17,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// page is a status with the terminal that it is rendered for.
+// page renders a status for a terminal.
 type page struct {
 	iostreams.Streams
 	*Status
 	verbose bool
 }
 
-// timeLayout is a time in sentences.
+// timeLayout is the layout of a time in sentences.
 const timeLayout = "2006-01-02 15:04:05Z"
 
 // signs are the sign and colour of each state.
@@ -55,13 +55,13 @@ func (p page) render() {
 	}
 }
 
-// fact is one line, or a paragraph beside its name.
+// fact writes a name and, in a column beside it, a text.
 func (p page) fact(name, text string) {
 	const column = "           "
 	_, _ = fmt.Fprintf(p.Out, "%-*s%s\n", len(column), name, p.Fold(text, column))
 }
 
-// table writes rows, if there are any. The first columns, as many as names, are no numbers.
+// table writes rows, if there are any. The first columns, as many as names, hold text and the others numbers.
 func (p page) table(names int, rows []table.Row, header ...any) {
 	if len(rows) == 0 {
 		return
@@ -105,7 +105,7 @@ func (p page) facts() {
 	}
 }
 
-// missing adds to the number of sessions which reflectors lack some.
+// missing adds to the count of sessions which reflectors lack some.
 func (p page) missing(sessions string) string {
 	switch c := condition(p.Object, v1alpha1.ConditionReflectorsEstablished); c.Reason {
 	case reason.TimerGate:
@@ -116,7 +116,7 @@ func (p page) missing(sessions string) string {
 	return sessions
 }
 
-// since says how long something lasts and when it began.
+// since says how long something has lasted, and since when.
 func (p page) since(at metav1.Time) string {
 	if at.IsZero() {
 		return ""
@@ -124,7 +124,7 @@ func (p page) since(at metav1.Time) string {
 	return fmt.Sprintf(", for %s (since %s)", p.age(at), at.UTC().Format(timeLayout))
 }
 
-// age is never negative: the clocks may differ.
+// age returns how long ago a time was, never negative, as the clocks may differ.
 func (p page) age(at metav1.Time) string {
 	return duration.HumanDuration(max(0, p.GeneratedAt.Sub(at.Time)))
 }
@@ -151,7 +151,7 @@ func (p page) zones() {
 	p.table(1, rows, "ZONE", "NODES", "REFLECTORS", "SESSIONS")
 }
 
-// sessions are those Established, of those expected.
+// sessions renders how many sessions are Established, of how many that should be.
 func (p page) sessions(established, expected int) string {
 	if p.Object.Spec.Rollout.Gate == v1alpha1.GateTimer {
 		return fmt.Sprintf("?/%d", expected)
@@ -159,7 +159,7 @@ func (p page) sessions(established, expected int) string {
 	return fmt.Sprintf("%d/%d", established, expected)
 }
 
-// peerings are the ClusterPeerings, and what those wait for that are not Ready.
+// peerings writes the ClusterPeerings, and why some are not Ready.
 func (p page) peerings() {
 	var rows []table.Row
 	var waiting []string
@@ -185,7 +185,7 @@ func (p page) peerings() {
 	}
 }
 
-// problems are the bad conditions, each with its page.
+// problems writes the bad conditions, each with its page.
 func (p page) problems() {
 	for _, c := range p.Problems {
 		p.Say(iostreams.Red, "  ", fmt.Sprintf("\n‼ %s=%s: %s%s", c.Type, c.Status, c.Reason, p.since(c.LastTransitionTime)))
@@ -196,7 +196,7 @@ func (p page) problems() {
 	}
 }
 
-// details are what -v adds.
+// details writes what -v adds.
 func (p page) details() {
 	var rows []table.Row
 	for _, r := range p.Object.Status.Reflectors {
@@ -221,7 +221,7 @@ func (p page) details() {
 	}
 }
 
-// lacking names the nodes that are short of sessions, the first few of them.
+// lacking writes the first nodes that lack sessions.
 func (p page) lacking() {
 	const most = 20
 	nodes := slices.Sorted(maps.Keys(p.Lacking))
@@ -236,7 +236,7 @@ func (p page) lacking() {
 	}
 }
 
-// The most events that are shown, and how much of each, without -v.
+// How many events are shown without -v, and how many bytes of each.
 const (
 	fewEvents = 5
 	maxNote   = 160

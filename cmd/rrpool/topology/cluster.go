@@ -18,25 +18,24 @@ import (
 // observed is a cluster as it was read, or invented.
 type observed struct {
 	plan.Cluster
-	// roleLabel marks reflectors.
+	// roleLabel is the label of reflectors.
 	roleLabel string
-	// name of the context, step of the manager ("" without a RouteReflectorPool).
+	// name is that of the context, step the manager's, empty without a RouteReflectorPool.
 	name, step string
-	// wanted: nodes of the pool are to reflect.
+	// wanted is set where the nodes of the pool are to reflect.
 	wanted bool
-	// invented: the sessions have no states.
+	// invented is set where there is no cluster, so the sessions have no states.
 	invented bool
 
 	config *simulate.Configuration
-	// members reflect, or are about to; clients are all others that speak BGP.
+	// members are the reflectors and the nodes that become such; clients are all others that speak BGP.
 	members, clients []plan.Node
 }
 
-// networkOf shows the nodes by their roles, the sessions that the BGPPeers give them, and
-// their states by the reports of the reflectors.
-func networkOf(o observed) Network {
+// drawingOf draws the nodes by their roles, the sessions by the BGPPeers, and their states by the reports of the reflectors.
+func drawingOf(o observed) Drawing {
 	o.config = simulate.NewConfiguration(o.roleLabel, o.Nodes, o.BGP, o.Peers)
-	n := Network{Live: !o.invented, Title: "BGP topology of cluster " + o.name}
+	n := Drawing{Live: !o.invented, Title: "BGP topology of cluster " + o.name}
 	silent, kinds := o.sort()
 	n.Topology, n.Mesh = strings.Join(kinds, " and "), o.mesh()
 	o.addReflectors(&n)
@@ -56,8 +55,7 @@ func networkOf(o observed) Network {
 	return n
 }
 
-// sort finds members and clients, and gives the number of nodes that do not speak BGP, and
-// the topologies that the reflectors have by their slots.
+// sort finds the members and clients. It returns the number of nodes that do not speak BGP, and the topologies that the reflectors' slots are of.
 func (o *observed) sort() (silent int, kinds []string) {
 	for _, node := range slices.SortedFunc(slices.Values(o.Nodes), func(x, y plan.Node) int { return cmp.Compare(x.Name, y.Name) }) {
 		switch {
@@ -76,14 +74,14 @@ func (o *observed) sort() (silent int, kinds []string) {
 	return silent, slices.Compact(kinds)
 }
 
-// isMember: a node with a cluster ID reflects, also one that rrpool has not made. One with the role label
-// alone is to reflect, and so is a worker of a pool while reflectors are wanted.
+// isMember reports whether a node reflects, which it does with a cluster ID, whoever gave it, or becomes a reflector: it has the role label, or is
+// in the pool while reflectors are wanted.
 func (o *observed) isMember(n plan.Node) bool {
 	return n.ClusterID != "" || n.HasRoleLabel || o.wanted && n.Pooled
 }
 
-// unconnected are the BGPPeers of others that give no session between nodes: those to
-// addresses outside of the cluster, and those that select no node, or cannot be read.
+// unconnected returns the names of the BGPPeers of others that make no session between nodes: they lead out of the cluster, select no node, or
+// cannot be parsed.
 func (o *observed) unconnected() []string {
 	var out []string
 	for _, p := range o.Peers {
@@ -95,7 +93,7 @@ func (o *observed) unconnected() []string {
 	return out
 }
 
-func (o *observed) addRemotes(n *Network) {
+func (o *observed) addRemotes(n *Drawing) {
 	for _, p := range o.Peers {
 		if r, ok := o.remote(p); ok {
 			n.Remotes = append(n.Remotes, r)
@@ -103,7 +101,7 @@ func (o *observed) addRemotes(n *Network) {
 	}
 }
 
-// remote is the session of a ClusterPeering's BGPPeer, if a reflector here has it.
+// remote returns the session of a ClusterPeering's BGPPeer, if a reflector here has it.
 func (o *observed) remote(p plan.Peer) (Remote, bool) {
 	i := slices.IndexFunc(o.members, func(m plan.Node) bool { return m.Name == p.Node })
 	if addr := simulate.PeerAddress(p.PeerIP); p.Peering != "" && i >= 0 && addr.IsValid() {
@@ -112,7 +110,7 @@ func (o *observed) remote(p plan.Peer) (Remote, bool) {
 	return Remote{}, false
 }
 
-// mesh counts its sessions. Calico takes a node with a cluster ID out of it.
+// mesh counts the nodes and sessions of the mesh. Calico takes nodes with a cluster ID out of it.
 func (o *observed) mesh() Mesh {
 	m, families := Mesh{On: o.BGP.MeshOn()}, map[bool]int{}
 	for _, node := range slices.Concat(o.members, o.clients) {
@@ -128,7 +126,7 @@ func (o *observed) mesh() Mesh {
 	return m
 }
 
-func (o *observed) addReflectors(n *Network) {
+func (o *observed) addReflectors(n *Drawing) {
 	for i, node := range o.members {
 		in := frameOf(node)
 		r := Reflector{Name: node.Name, ClusterID: node.ClusterID, Detail: detailOf(node)}
@@ -148,7 +146,7 @@ func (o *observed) addReflectors(n *Network) {
 	}
 }
 
-// frameOf is the frame of a reflector: in a Hierarchy its slot says which.
+// frameOf returns the frame of a reflector, which in a Hierarchy its slot names.
 func frameOf(n plan.Node) frame {
 	if isSpine(n) {
 		return frame{Kind: spineFrame}
@@ -161,17 +159,18 @@ func frameOf(n plan.Node) frame {
 
 func isSpine(n plan.Node) bool { return strings.HasPrefix(n.Slot, topology.SlotSpine) }
 
-// detailOf is what a reflector's name does not show.
+// detailOf says what is missing for a reflector's role, and whether its node is Ready.
 func detailOf(n plan.Node) string {
 	role := map[[2]bool]string{{true, false}: "no cluster ID", {false, false}: "no role yet", {false, true}: "without rrpool's label"}
 	ready := map[bool]string{false: "not Ready"}
 	return joined(role[[2]bool{n.HasRoleLabel, n.ClusterID != ""}], ready[n.Ready])
 }
 
-// single is one session by its state.
+// single has one session in each state.
 var single = map[state]Sessions{up: {1, 1, 0}, none: {1, 0, 0}, unknown: {1, 0, 1}, planned: {1, 0, 0}}
 
-// sessions of a reflector with a node. Of two reflectors both report: a session is up when neither reports it down.
+// sessions counts those of a reflector with a node, one for each address family. Two reflectors both report theirs: it is up where neither
+// reports it down.
 func (o *observed) sessions(r, n plan.Node) Sessions {
 	var out Sessions
 	for _, addr := range n.Addresses {
@@ -190,8 +189,8 @@ func (o *observed) sessions(r, n plan.Node) Sessions {
 	return out
 }
 
-// reported is the state of a reflector's session with an address. The last report of one
-// that is not Ready may be out of date, and a cleared report holds nothing.
+// reported returns the state of a reflector's session with an address. The last report of a node that is not Ready may be out of date, and a
+// cleared report holds nothing.
 func (o *observed) reported(reflector plan.Node, addr netip.Addr) state {
 	if o.invented {
 		return planned
@@ -209,23 +208,23 @@ func (o *observed) reported(reflector plan.Node, addr netip.Addr) state {
 	return none
 }
 
-// groupKey is what the clients of a group have in common: their frame, and how many
-// reflectors they peer with, in all, and by frame and number of sessions.
+// groupKey is what the clients of a group have in common: their frame, and how many reflectors they peer with, in all (each) and by frame and
+// number of sessions (shape).
 type groupKey struct {
 	frame
 	each  int
 	shape string
 }
 
-// clientGroup is a group, and the sessions of its clients by member.
+// clientGroup is a group with the sessions of its clients, by member.
 type clientGroup struct {
 	Group
 	with map[string]Sessions
 }
 
-// addGroups puts the clients of a frame together that peer with as many reflectors in each
-// frame. In a Hierarchy the frame of a client is the rack of its reflectors.
-func (o *observed) addGroups(n *Network) {
+// addGroups adds a group for all clients of a frame that peer with as many reflectors in each frame. In a Hierarchy the frame of a client is the
+// rack of its reflectors.
+func (o *observed) addGroups(n *Drawing) {
 	groups := map[groupKey]*clientGroup{}
 	for _, client := range o.clients {
 		key, with := o.groupOf(client)
@@ -240,7 +239,7 @@ func (o *observed) addGroups(n *Network) {
 		}
 		g.count(client, n.of(all), o.BGP.MeshOn())
 	}
-	// The more reflectors its clients have, the earlier a group comes.
+	// Groups are sorted by the number of reflectors of their clients, the most first.
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(x, y groupKey) int {
 		return cmp.Or(cmp.Compare(y.each, x.each), cmp.Compare(x.shape, y.shape))
 	}) {
@@ -253,7 +252,7 @@ func (o *observed) addGroups(n *Network) {
 	}
 }
 
-// groupOf gives the group of a client, and its sessions by member.
+// groupOf returns the group of a client, and its sessions by member.
 func (o *observed) groupOf(client plan.Node) (groupKey, map[string]Sessions) {
 	with, counts, racks := map[string]Sessions{}, map[string]int{}, map[frame]bool{}
 	for _, member := range o.members {
@@ -268,7 +267,7 @@ func (o *observed) groupOf(client plan.Node) (groupKey, map[string]Sessions) {
 			racks[of] = true
 		}
 	}
-	key := groupKey{frame{client.Zone, zoneFrame}, len(with), fmt.Sprint(counts)} // sorted by key
+	key := groupKey{frame{client.Zone, zoneFrame}, len(with), fmt.Sprint(counts)} // fmt prints a map sorted by key
 	for rack := range racks {
 		if len(racks) == 1 {
 			key.frame = rack
@@ -277,7 +276,7 @@ func (o *observed) groupOf(client plan.Node) (groupKey, map[string]Sessions) {
 	return key, with
 }
 
-// count adds a client by the state of its sessions. On the mesh it needs none.
+// count adds a client by the state of its sessions. While the mesh is on, one without sessions counts in none of the states.
 func (g *Group) count(client plan.Node, is state, meshOn bool) {
 	g.Clients++
 	if !client.Ready {

@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { cli.Main(m) }
 
 // described is a network in a few words: its groups, its reflectors, and what is between them.
-func described(n Network) string {
+func described(n Drawing) string {
 	var out []string
 	for _, zone := range n.Zones {
 		for _, g := range zone.Groups {
@@ -134,7 +134,7 @@ func TestWhatALiveClusterShows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := inZones([]string{"a"}, 2, 4)
 			tc.edit(&o)
-			n := networkOf(o)
+			n := drawingOf(o)
 			require.Equal(t, tc.want, described(n))
 			require.Empty(t, n.Warnings)
 		})
@@ -167,7 +167,7 @@ func TestFrames(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := networkOf(tc.o)
+			n := drawingOf(tc.o)
 			var out []string
 			for _, frame := range n.Zones {
 				text := frame.title() + ": " + frame.zoneWords()
@@ -191,13 +191,13 @@ func TestFrames(t *testing.T) {
 func TestTheMesh(t *testing.T) {
 	o := inZones([]string{"a"}, 3, 100)
 	o.BGP = plan.BGPConfig{}
-	require.Equal(t, Mesh{On: true, Nodes: 100, Sessions: 4950}, networkOf(o).Mesh)
+	require.Equal(t, Mesh{On: true, Nodes: 100, Sessions: 4950}, drawingOf(o).Mesh)
 	for i := range 10 {
 		o.change(fmt.Sprintf("10.241.0.%d", i), func(n *plan.Node) { n.Addresses = append(n.Addresses, netip.MustParseAddr(fmt.Sprint("fd00::", i))) })
 	}
-	n := networkOf(o)
+	n := drawingOf(o)
 	require.Equal(t, "node-to-node mesh: on, 100 nodes each with each, 4995 sessions", n.meshWords())
-	n = networkOf(migrating())
+	n = drawingOf(migrating())
 	require.Equal(t, "2 reflectors, 120 clients, 1 node without the role, cluster ID 244.0.0.1, step AwaitSessions", n.Subtitle)
 	require.Equal(t, 121, n.Mesh.Nodes)
 }
@@ -208,17 +208,17 @@ func TestBGPPeersOfOthers(t *testing.T) {
 		plan.Peer{Name: "broken", NodeSelector: "has(", PeerSelector: "all()"}, plan.Peer{Name: "nowhere", PeerIP: "here"},
 		plan.Peer{Name: "no-node", NodeSelector: "all()", PeerSelector: "has(nothing)"}, plan.Peer{Name: "tor", PeerIP: "192.0.2.1:179"},
 	)
-	n := networkOf(o)
+	n := drawingOf(o)
 	o.Problems = []plan.Problem{{Reason: "NodeStatusCRDMissing", Message: "no reports"}}
-	require.Equal(t, []string{"no reports"}, networkOf(o).Warnings)
+	require.Equal(t, []string{"no reports"}, drawingOf(o).Warnings)
 	require.Equal(t, []string{"4 BGPPeers without nodes of the cluster on both sides: not drawn (broken, no-node, nowhere and 1 more)"}, n.Notes)
 	require.Contains(t, described(n), "a/1: 2 clients, 2 with all sessions up; 2 × 1 sessions, all up")
 
 	o.Peers = []plan.Peer{{Name: "by-address", Node: "10.241.0.0", PeerIP: o.Nodes[0].Addresses[0].String() + ":179"}}
-	require.Contains(t, described(networkOf(o)), "a/1: 1 client, 1 with all sessions up; 1 × 1 sessions, all up\na/2: 1 client, 1 with no session up")
+	require.Contains(t, described(drawingOf(o)), "a/1: 1 client, 1 with all sessions up; 1 × 1 sessions, all up\na/2: 1 client, 1 with no session up")
 	d := dual()
 	d.Peers = []plan.Peer{{Name: "one-family", NodeSelector: "!has(" + role + ")", PeerIP: d.Nodes[0].Addresses[0].String()}}
-	require.Contains(t, described(networkOf(d)), "a/1: 5 clients, 5 with all sessions up, with 1 of 4 reflectors; 5 × 1 sessions, all up")
+	require.Contains(t, described(drawingOf(d)), "a/1: 5 clients, 5 with all sessions up, with 1 of 4 reflectors; 5 × 1 sessions, all up")
 }
 
 // The sessions of a ClusterPeering are drawn, with their states, where a reflector here has them.
@@ -231,14 +231,14 @@ func TestAClusterPeering(t *testing.T) {
 	st := o.Statuses["10.240.0.200"]
 	st.Sessions = append(st.Sessions, plan.Session{Peer: netip.MustParseAddr("192.0.2.7"), Kind: plan.SessionNode, Established: true})
 	o.Statuses["10.240.0.200"] = st
-	n := networkOf(o)
+	n := drawingOf(o)
 	require.Equal(t, []Remote{{"10.240.0.200", "b", "192.0.2.7", Sessions{1, 1, 0}}, {"10.240.0.201", "b", "192.0.2.8", Sessions{1, 0, 0}}}, n.Remotes)
 	require.Equal(t, []string{"1 BGPPeer without nodes of the cluster on both sides: not drawn (rrpool-peering-b-10.241.0.0192.0.2.7)"}, n.Notes)
 	drawing := drawn(t, n)
 	require.Regexp(t, `fillcolor="#eaeef2".*label="192\.0\.2\.7\\nClusterPeering b"`, drawing)
 	require.Equal(t, 1, strings.Count(drawing, `color="#c22f0a",fontname="Helvetica",fontsize="10",label="",penwidth="3.5",style="dotted"`), drawing)
 	o.Peers = o.Peers[:2]
-	require.NotContains(t, drawn(t, networkOf(o)), "ClusterPeering")
+	require.NotContains(t, drawn(t, drawingOf(o)), "ClusterPeering")
 }
 
 // docs/topology.md names every look of a line.
@@ -255,7 +255,7 @@ func TestTheSessionsOfTheConcepts(t *testing.T) {
 	for _, row := range rows {
 		nodes, err := strconv.Atoi(row[1])
 		require.NoError(t, err)
-		n, err := inventedNetwork(ofKind(v1alpha1.TopologySingle, nodes, 3, 0, 0))
+		n, err := inventedDrawing(ofKind(v1alpha1.TopologySingle, nodes, 3, 0, 0))
 		require.NoError(t, err)
 		reflectors, sessions := n.reflectors(), 0
 		for _, link := range n.Links {

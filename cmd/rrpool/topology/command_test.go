@@ -91,7 +91,7 @@ func TestInventedClusters(t *testing.T) {
 func TestTheNumbers(t *testing.T) {
 	for name, o := range clusters(t) {
 		t.Run(name, func(t *testing.T) {
-			n := networkOf(o)
+			n := drawingOf(o)
 			groups, clients, members, sums := map[string]bool{}, 0, 0, map[string]int{}
 			for _, zone := range n.Zones {
 				members += len(zone.Reflectors)
@@ -126,11 +126,11 @@ func TestTheOrderDoesNotMatter(t *testing.T) {
 		if len(o.Nodes) > 1000 {
 			continue
 		}
-		want, random := drawn(t, networkOf(o)), rand.New(rand.NewPCG(1, 2))
+		want, random := drawn(t, drawingOf(o)), rand.New(rand.NewPCG(1, 2))
 		for range 3 {
 			random.Shuffle(len(o.Nodes), func(i, j int) { o.Nodes[i], o.Nodes[j] = o.Nodes[j], o.Nodes[i] })
 			random.Shuffle(len(o.Peers), func(i, j int) { o.Peers[i], o.Peers[j] = o.Peers[j], o.Peers[i] })
-			require.Equal(t, want, drawn(t, networkOf(o)), name)
+			require.Equal(t, want, drawn(t, drawingOf(o)), name)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestNamesStayInQuotes(t *testing.T) {
 	o := inZones([]string{`<b>"1"</b> & 'co'`, "", "東京 \x00\u202e\n#;|`\\"}, 2, 3)
 	o.name = `kind "];evil--evil[label="`
 	o.change("10.240.1.201", func(n *plan.Node) { n.Name, n.ClusterID = `]]>"\n<!--`, "244.0.0.2" })
-	require.Regexp(t, grammar, quoted.ReplaceAllString(drawn(t, networkOf(o)), ""))
+	require.Regexp(t, grammar, quoted.ReplaceAllString(drawn(t, drawingOf(o)), ""))
 }
 
 // The pictures of the docs are what Graphviz makes of the command's drawings: each ends with the hash of the one that it is of.
@@ -161,7 +161,7 @@ func TestThePicturesOfTheDocs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var drawing string
 			if tc.flags == "" {
-				drawing = drawn(t, networkOf(clusters(t)[strings.TrimPrefix(name, "topology-")]))
+				drawing = drawn(t, drawingOf(clusters(t)[strings.TrimPrefix(name, "topology-")]))
 			} else {
 				got := cli.AskIn(t, iostreams.Streams{In: strings.NewReader(cli.Pool + "spec: " + tc.spec)}, New, append([]string{"topology"}, strings.Fields(tc.flags)...)...)
 				require.Zero(t, got.Code, got.Err)
@@ -197,7 +197,7 @@ func ask(t *testing.T, args ...string) cli.Answer {
 }
 
 // drawn is a network as the command draws it.
-func drawn(t require.TestingT, n Network) string {
+func drawn(t require.TestingT, n Drawing) string {
 	var out strings.Builder
 	require.NoError(t, iostreams.Streams{Out: &out}.Print("drawing", "dot", nil, n.print))
 	return out.String()

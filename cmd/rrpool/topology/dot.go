@@ -7,7 +7,7 @@ import (
 	"github.com/emicklei/dot"
 )
 
-// looks are how sessions of a state are drawn. Lines differ in more than colour, for readers who see none.
+// looks has the look of lines by the state of their sessions. Lines differ in more than colour, for readers who see no colours.
 var looks = [...]struct {
 	colour, style string
 	width         float64
@@ -16,12 +16,11 @@ var looks = [...]struct {
 	unknown: {"#6e7781", "dashed", 1.5}, idle: {"#6e7781", "dotted", 1.5}, planned: {"#2f66b0", "solid", 2},
 }
 
-// font is that of all texts.
+// font is the font of all texts.
 const font = "Helvetica"
 
-// dotGraph is the network for Graphviz. A line to the reflectors of a zone leads to the one
-// in the middle, and ends at the frame around them.
-func dotGraph(n *Network) string {
+// dotGraph renders the drawing for Graphviz. A line to the reflectors of a zone leads to the one in the middle, and ends at the frame around them.
+func dotGraph(n *Drawing) string {
 	g := dot.NewGraph(dot.Undirected)
 	g.Attrs("compound", true, "rankdir", "LR", "ranksep", 2.5, "nodesep", 0.15, "fontname", font, "labelloc", "t",
 		"label", dotLabel(append([]string{n.Title, n.Subtitle + ", " + n.meshWords()}, n.Notes...)...))
@@ -57,13 +56,13 @@ func dotGraph(n *Network) string {
 	return g.String()
 }
 
-func (n *Network) dotEdge(g *dot.Graph, from, to dot.Node, s Sessions, label string) dot.Edge {
+func (n *Drawing) dotEdge(g *dot.Graph, from, to dot.Node, s Sessions, label string) dot.Edge {
 	look, e := looks[n.of(s)], g.Edge(from, to)
 	e.Attrs("color", look.colour, "style", look.style, "penwidth", look.width, "label", label)
 	return e
 }
 
-func (n *Network) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*dot.Graph, middles []dot.Node) {
+func (n *Drawing) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*dot.Graph, middles []dot.Node) {
 	for _, zone := range n.Zones {
 		for _, group := range zone.Groups {
 			for _, l := range n.lines(group) {
@@ -80,12 +79,12 @@ func (n *Network) dotEdges(g *dot.Graph, groups map[string]dot.Node, pools []*do
 	}
 }
 
-// dotFrame is a frame around nodes.
+// dotFrame adds a frame for nodes.
 func dotFrame(parent *dot.Graph, id, colour, label string) *dot.Graph {
 	out := parent.Subgraph(id, dot.ClusterOption{})
 	out.Attrs("style", "rounded", "color", colour, "fontname", font, "label", label)
 	return out
 }
 
-// dotLabel has one line for each text.
+// dotLabel makes a label with a line for each text.
 func dotLabel(lines ...string) string { return strings.Join(filled(lines), "\n") }

@@ -18,7 +18,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// formats of --output. A drawing is in the language of Graphviz; the others are of figures.
+// The formats of --output that the code names. dot is the language of Graphviz; all others have figures.
 const (
 	formatDot   = "dot"
 	formatTable = "table"
@@ -91,7 +91,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	case f.compare:
 		return errors.New("--compare: a drawing shows one topology: give --output table, json or yaml as well")
 	}
-	n, err := inventedNetwork(c)
+	n, err := inventedDrawing(c)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (f *flags) drawExisting(cmd *cobra.Command, s iostreams.Streams) error {
 }
 
 // draw writes the drawing, and the warnings to standard error.
-func (n *Network) draw(s iostreams.Streams) error {
+func (n *Drawing) draw(s iostreams.Streams) error {
 	if err := s.Print("drawing", formatDot, nil, n.print); err != nil {
 		return err
 	}
@@ -129,17 +129,17 @@ func (n *Network) draw(s iostreams.Streams) error {
 	return nil
 }
 
-func (n *Network) print(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) }
+func (n *Drawing) print(s iostreams.Streams) { _, _ = io.WriteString(s.Out, dotGraph(n)) }
 
-// read gives the network of the cluster of the kubeconfig.
-func (f *flags) read(ctx context.Context) (Network, error) {
+// read returns the drawing of the cluster of the kubeconfig.
+func (f *flags) read(ctx context.Context) (Drawing, error) {
 	connection, err := f.Connect()
 	if err != nil {
-		return Network{}, err
+		return Drawing{}, err
 	}
 	seen, err := snapshot.Take(ctx, connection, f.Namespace, nil, false)
 	if err != nil {
-		return Network{}, err
+		return Drawing{}, err
 	}
 	spec := seen.Object.Spec
 	o := observed{Cluster: seen.Cluster, name: connection.Name, roleLabel: spec.BGP.NodeLabel}
@@ -147,37 +147,37 @@ func (f *flags) read(ctx context.Context) (Network, error) {
 		o.step = seen.Step.Name
 		o.wanted = spec.Mode != v1alpha1.ModeFullMesh && seen.Object.DeletionTimestamp == nil && seen.Provider != v1alpha1.ProviderExistingNodes
 	}
-	n := networkOf(o)
+	n := drawingOf(o)
 	if len(n.Zones) == 0 && len(n.Warnings) > 0 {
 		return n, fmt.Errorf("there is nothing to draw in the cluster of context %q: %s", connection.Name, n.Warnings[0])
 	}
 	return n, nil
 }
 
-// inventedNetwork gives the network of an invented cluster once its topology is complete.
-func inventedNetwork(c invent.Cluster) (Network, error) {
+// inventedDrawing returns the drawing of an invented cluster with its topology complete.
+func inventedDrawing(c invent.Cluster) (Drawing, error) {
 	o := observed{invented: true, roleLabel: c.Spec.BGP.NodeLabel}
 	var notes []string
 	switch mesh := c.Spec.Mode == v1alpha1.ModeFullMesh; {
 	case mesh && c.Reflectors > 0:
-		return Network{}, fmt.Errorf("--reflectors: %d, but spec.mode is FullMesh, which has none: leave out one of them", c.Reflectors)
+		return Drawing{}, fmt.Errorf("--reflectors: %d, but spec.mode is FullMesh, which has none: leave out one of them", c.Reflectors)
 	case mesh:
 		o.Cluster = c.InFullMesh()
 	default:
 		layout, err := o.arrange(c)
 		if err != nil {
-			return Network{}, err
+			return Drawing{}, err
 		}
 		if layout.Kind != v1alpha1.TopologySingle && layout.Depth > 1 {
 			notes = []string{fmt.Sprintf("Any %s may fail at the same time: all clients still reach each other.", iostreams.Number(layout.Depth-1, "reflector"))}
 		}
 	}
-	n := networkOf(o)
+	n := drawingOf(o)
 	n.Title, n.Notes = fmt.Sprintf("BGP topology for %s in %s", iostreams.Number(c.Nodes, "node"), iostreams.Number(len(c.Zones), "zone")), append(n.Notes, notes...)
 	return n, nil
 }
 
-// arrange adds the nodes and BGPPeers of the complete topology. A node is called by its slot, where slots differ.
+// arrange sets the nodes and BGPPeers of the complete topology. A reflector is named by its slot, where slots differ.
 func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 	sized, err := c.Size(c.Spec.Topology.Type)
 	if err == nil && sized.Problem != nil {

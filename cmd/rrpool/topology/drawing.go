@@ -12,27 +12,27 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// Network is what is drawn. Clients are counted in groups, so their number does not change the size of the drawing.
-type Network struct {
+// Drawing is what is drawn. Clients are counted in groups, so their number does not change the size of the drawing.
+type Drawing struct {
 	Title, Subtitle string
-	// Live: the sessions have states, as those of an invented cluster have not.
+	// Live is set where the sessions have states, which they have not in an invented cluster.
 	Live bool
-	// Topology of the reflectors: "Single", or on the way to another "Quorum and Single".
+	// Topology is that of the reflectors: "Single", or during a change to another "Quorum and Single".
 	Topology string
 	Mesh     Mesh
-	// Zones are the frames, which in a Hierarchy are racks.
+	// Zones are the frames. In a Hierarchy these are racks.
 	Zones []Zone
-	// Links with at least one session, from a group of clients or a reflector to a reflector.
+	// Links lead from a group of clients, or a reflector, to a reflector, and have at least one session.
 	Links []Link
 	// Remotes are the sessions of ClusterPeerings.
 	Remotes []Remote
-	// Notes name what the drawing leaves out; Warnings what is wrong.
+	// Notes name what the drawing leaves out, and Warnings the problems of the datastore.
 	Notes    []string
 	Warnings []string
 }
 
-// Mesh is Calico's node-to-node mesh, with the nodes and sessions that it has, or would
-// have. The states of its sessions are not reported.
+// Mesh is Calico's node-to-node mesh, with the nodes and sessions that it has, or would have while it is off. The states of its sessions are
+// not reported.
 type Mesh struct {
 	On              bool
 	Nodes, Sessions int
@@ -47,47 +47,45 @@ const (
 	spineFrame frameKind = "spines"
 )
 
-// frame is one of a kind; its name is empty for nodes without a zone.
+// frame is a frame of the drawing. Its name is empty for nodes without a zone.
 type frame struct {
 	Name string
 	Kind frameKind
 }
 
-// Zone holds what is in one frame.
+// Zone is a frame with what is in it.
 type Zone struct {
 	frame
 	Reflectors []Reflector
 	Groups     []Group
 }
 
-// Reflector is a route reflector, or without a cluster ID a node that is about to become one.
+// Reflector is a route reflector, or without a cluster ID a node that becomes one.
 type Reflector struct {
 	Name      string
 	ClusterID string
-	// Slot in the topology, where slots differ, and the zone, where the frame is none.
+	// Slot is set where slots differ, and Zone where the frame is no zone.
 	Slot string
 	Zone string
-	// Detail is what else is known ("not Ready"), and Sessions are those of all its links.
+	// Detail is what else is known, such as "not Ready". Sessions are those of all its links.
 	Detail string
 	Sessions
 }
 
-// Group are the clients of a frame that peer with as many reflectors in each frame.
+// Group is the clients of a frame that peer with as many reflectors in each frame.
 type Group struct {
-	// ID is unique in the network. Each is how many reflectors each client peers with.
+	// ID is unique in the drawing. Each is the number of reflectors that each client peers with.
 	ID      string
 	Clients int
 	Each    int
 	// NotReady counts the clients that Kubernetes reports as not Ready.
 	NotReady int
-	// All, Some and None count the clients by how many of their sessions are Established,
-	// NotKnown those with a session that is not reported and none that is down. A client
-	// without sessions is in None, or while the mesh is on in none of these.
+	// All, Some and None count the clients by how many of their sessions are Established. NotKnown counts those of which some are not reported
+	// and none is down. A client without sessions counts in None, or while the mesh is on nowhere.
 	All, Some, None, NotKnown int
 }
 
-// Link are all sessions of a Group of clients, or of a Reflector, with the reflector To.
-// Which of two reflectors comes first has no meaning.
+// Link is all sessions of a Group of clients, or of a Reflector, with the reflector To. The order of two reflectors has no meaning.
 type Link struct {
 	Group     string
 	Reflector string
@@ -95,14 +93,13 @@ type Link struct {
 	Sessions
 }
 
-// Remote is a session of a Reflector with one of another cluster.
+// Remote is a session of a Reflector with a route reflector of another cluster.
 type Remote struct {
 	Reflector, Peering, Address string
 	Sessions
 }
 
-// Sessions are counted, one for each pair of nodes and address family. Unknown are those
-// whose state is not reported.
+// Sessions counts sessions, one for each pair of nodes and address family. The states of Unknown are not reported.
 type Sessions struct {
 	Expected, Established, Unknown int
 }
@@ -111,8 +108,7 @@ func (s Sessions) plus(o Sessions) Sessions {
 	return Sessions{s.Expected + o.Expected, s.Established + o.Established, s.Unknown + o.Unknown}
 }
 
-// state of sessions together. Each has a colour, and for readers who cannot tell colours
-// apart a pattern, a sign and words.
+// state is the common state of some sessions.
 type state int
 
 const (
@@ -124,8 +120,8 @@ const (
 	planned // of an invented cluster
 )
 
-// of is the state of sessions. One that is down outweighs those that are not known.
-func (n *Network) of(s Sessions) state {
+// of returns the state of sessions. One that is down counts more than those that are not known.
+func (n *Drawing) of(s Sessions) state {
 	switch {
 	case s.Expected == 0:
 		return idle
@@ -141,8 +137,8 @@ func (n *Network) of(s Sessions) state {
 	return partial
 }
 
-// zone finds what is in a frame, or makes it.
-func (n *Network) zone(of frame) *Zone {
+// zone returns the Zone of a frame, and adds it where it is missing.
+func (n *Drawing) zone(of frame) *Zone {
 	i := slices.IndexFunc(n.Zones, func(z Zone) bool { return z.frame == of })
 	if i < 0 {
 		i = len(n.Zones)
@@ -151,9 +147,9 @@ func (n *Network) zone(of frame) *Zone {
 	return &n.Zones[i]
 }
 
-// arrange sorts everything, so that the same network gives the same bytes, and sums up
-// the sessions of each reflector. Spines come before racks, and these before zones.
-func (n *Network) arrange() {
+// arrange sums up the sessions of each reflector, and sorts everything, so that the same cluster gives the same bytes. Spines come before
+// racks, and racks before zones.
+func (n *Drawing) arrange() {
 	sums := map[string]Sessions{}
 	for i := range n.Links {
 		l := &n.Links[i]
@@ -186,15 +182,15 @@ func (n *Network) arrange() {
 	slices.Sort(n.Warnings)
 }
 
-// line is what is drawn as one: the sessions of a group with the reflectors of a zone. Of
-// the reflectors with each other it is those that have an end in the zone.
+// line is the sessions that are drawn as one line: those of a group with the reflectors of a zone, or of the reflectors with each other those
+// that have an end in the zone.
 type line struct {
 	clients, zone int
 	Sessions
 }
 
-// lines of a group, by zone; of the group without an ID, those between reflectors.
-func (n *Network) lines(g Group) []line {
+// lines returns the lines of a group, by zone, or for a group without an ID those between reflectors.
+func (n *Drawing) lines(g Group) []line {
 	home, out := map[string]int{}, make([]line, len(n.Zones))
 	for i, zone := range n.Zones {
 		out[i] = line{clients: g.Clients, zone: i}
@@ -216,7 +212,7 @@ func (n *Network) lines(g Group) []line {
 }
 
 // mutual counts the sessions that reflectors have with each other.
-func (n *Network) mutual() (all Sessions) {
+func (n *Drawing) mutual() (all Sessions) {
 	for _, l := range n.Links {
 		if l.Group == "" {
 			all = all.plus(l.Sessions)
@@ -227,12 +223,12 @@ func (n *Network) mutual() (all Sessions) {
 
 func joined(parts ...string) string { return strings.Join(filled(parts), ", ") }
 
-// filled are the parts that are not empty.
+// filled returns the parts that are not empty.
 func filled(parts []string) []string {
 	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 
-// title of a frame.
+// title returns the words that name a frame.
 func (z frame) title() string {
 	if z.Kind == zoneFrame && z.Name == "" {
 		return "no zone"
@@ -240,18 +236,18 @@ func (z frame) title() string {
 	return strings.TrimSpace(string(z.Kind) + " " + z.Name)
 }
 
-// roles counts the reflectors in the role.
+// roles counts the reflectors that have their role.
 func (z Zone) roles() int {
 	without := func(r Reflector) bool { return r.ClusterID == "" }
 	return len(slices.DeleteFunc(slices.Clone(z.Reflectors), without))
 }
 
-// sessionWords count them, and says how many are up.
-func (n *Network) sessionWords(s Sessions) string {
+// sessionWords counts sessions, and says how many are up.
+func (n *Drawing) sessionWords(s Sessions) string {
 	return joined(iostreams.Number(s.Expected, "session"), n.established(s))
 }
 
-func (n *Network) established(s Sessions) string {
+func (n *Drawing) established(s Sessions) string {
 	switch is := n.of(s); {
 	case is == planned || is == idle:
 		return ""
@@ -267,16 +263,16 @@ func (n *Network) established(s Sessions) string {
 	return fmt.Sprintf("%d up", s.Established)
 }
 
-// lineWords count clients × sessions, where every client has as many.
-func (n *Network) lineWords(l line) string {
+// lineWords counts clients × sessions where every client has as many.
+func (n *Drawing) lineWords(l line) string {
 	if l.Expected%max(l.clients, 1) != 0 {
 		return n.sessionWords(l.Sessions)
 	}
 	return joined(fmt.Sprintf("%d × %d sessions", l.clients, l.Expected/max(l.clients, 1)), n.established(l.Sessions))
 }
 
-// details of a group of a frame, besides its number of clients.
-func (n *Network) details(z Zone, g Group) (out []string) {
+// details returns what is known of a group besides its number of clients.
+func (n *Drawing) details(z Zone, g Group) (out []string) {
 	add := func(clients int, text string) {
 		if clients > 0 {
 			out = append(out, fmt.Sprint(clients, text))
@@ -297,24 +293,24 @@ func (n *Network) details(z Zone, g Group) (out []string) {
 	return out
 }
 
-// reflectors counts those in the role.
-func (n *Network) reflectors() (all int) {
+// reflectors counts all reflectors that have their role.
+func (n *Drawing) reflectors() (all int) {
 	for _, zone := range n.Zones {
 		all += zone.roles()
 	}
 	return all
 }
 
-// howMany counts nodes, which are clients where there are reflectors.
-func (n *Network) howMany(nodes int) string {
+// howMany counts nodes, which are called clients where there are reflectors.
+func (n *Drawing) howMany(nodes int) string {
 	if n.reflectors() == 0 {
 		return iostreams.Number(nodes, "node")
 	}
 	return iostreams.Number(nodes, "client")
 }
 
-// subtitle counts the nodes by their roles, and says what else there is to the whole.
-func (n *Network) subtitle(step string) string {
+// subtitle counts the nodes by their roles, and names the topology, the cluster ID and the step.
+func (n *Drawing) subtitle(step string) string {
 	all, without, clients := n.reflectors(), 0, 0
 	for _, zone := range n.Zones {
 		without += len(zone.Reflectors) - zone.roles()
@@ -341,15 +337,15 @@ func (n *Network) subtitle(step string) string {
 	return strings.Join(parts, ", ")
 }
 
-// meshWords describe the node-to-node mesh.
-func (n *Network) meshWords() string {
+// meshWords describes the node-to-node mesh.
+func (n *Drawing) meshWords() string {
 	if !n.Mesh.On {
 		return "node-to-node mesh: off"
 	}
 	return fmt.Sprintf("node-to-node mesh: on, %s each with each, %s", iostreams.Number(n.Mesh.Nodes, "node"), iostreams.Number(n.Mesh.Sessions, "session"))
 }
 
-// zoneWords head the reflectors of a frame.
+// zoneWords counts the reflectors of a frame.
 func (z Zone) zoneWords() string {
 	what := map[frameKind]string{spineFrame: "spine", rackFrame: "reflector", zoneFrame: "reflector"}[z.Kind]
 	if z.roles() == 0 {
@@ -358,8 +354,8 @@ func (z Zone) zoneWords() string {
 	return iostreams.Number(z.roles(), what)
 }
 
-// reflectorWords describe the sessions of a reflector.
-func (n *Network) reflectorWords(r Reflector) string {
+// reflectorWords describes the sessions of a reflector.
+func (n *Drawing) reflectorWords(r Reflector) string {
 	switch n.of(r.Sessions) {
 	case idle:
 		return "no sessions"
@@ -372,8 +368,8 @@ func (n *Network) reflectorWords(r Reflector) string {
 	return fmt.Sprintf("%d/%d up", r.Established, r.Expected)
 }
 
-// reflectorDetail is what else there is to know about a reflector; its cluster ID where there are several.
-func (n *Network) reflectorDetail(r Reflector) string {
+// reflectorDetail returns what differs between reflectors: slot, zone, cluster ID where there are several, and problems.
+func (n *Drawing) reflectorDetail(r Reflector) string {
 	id, slot := "", strings.TrimPrefix(r.Slot, r.Name) // in an invented cluster they are the same
 	if len(n.clusterIDs()) > 1 && r.ClusterID != "" {
 		id = "cluster ID " + r.ClusterID
@@ -381,8 +377,8 @@ func (n *Network) reflectorDetail(r Reflector) string {
 	return joined(slot, r.Zone, id, r.Detail)
 }
 
-// clusterIDs are the different ones, sorted.
-func (n *Network) clusterIDs() []string {
+// clusterIDs returns the different cluster IDs, sorted.
+func (n *Drawing) clusterIDs() []string {
 	out := sets.New[string]()
 	for _, zone := range n.Zones {
 		for _, r := range zone.Reflectors {
