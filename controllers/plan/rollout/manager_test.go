@@ -34,6 +34,9 @@ func (w *world) observe() rollout.Observed {
 		pool.Workers = slices.Clone(pool.Workers)
 		o.Pool = &pool
 	}
+	if w.sees != nil {
+		w.sees(&o)
+	}
 	w.memory.Observe(&o.Cluster, w.clock())
 	if !w.remembers {
 		w.memory.ForgetReversals()

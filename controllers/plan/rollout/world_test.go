@@ -44,6 +44,8 @@ type world struct {
 	last       string
 	// decide is the manager's decision, nil for rollout.Next.
 	decide func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
+	// sees changes what the manager observes, nil for nothing.
+	sees func(*rollout.Observed)
 	// counted: the paths that come of what the datastore says have been counted.
 	counted bool
 
