@@ -1,6 +1,5 @@
-// Package crd holds the definition of the RouteReflectorPool that clusters are given,
-// and reads objects as an apiserver with that definition does: the same defaults, the
-// same refusals.
+// Package crd holds the CRD of the RouteReflectorPool, and reads objects as an apiserver with that CRD does: with the same defaults and the same
+// refusals.
 package crd
 
 import (
@@ -40,7 +39,7 @@ import (
 //go:embed rrpool.io_routereflectorpools.yaml
 var definition []byte
 
-// rules are the definition as objects are held to it.
+// rules are what the CRD asks of objects.
 type rules struct {
 	structural *schema.Structural
 	values     validation.SchemaValidator
@@ -48,7 +47,7 @@ type rules struct {
 	schema     apiextensionsv1.JSONSchemaProps
 }
 
-// load reads what is embedded: it can fail only in a build that no test has seen.
+// load parses the embedded CRD. It panics where that is invalid, which the tests would show.
 var load = sync.OnceValue(func() *rules {
 	var crd apiextensionsv1.CustomResourceDefinition
 	utilruntime.Must(yaml.Unmarshal(definition, &crd))
@@ -62,14 +61,14 @@ var load = sync.OnceValue(func() *rules {
 	return &rules{structural, values, cel.NewValidator(structural, true, celconfig.PerCallLimit), *in}
 })
 
-// Default is the object that a user gets who writes nothing into it.
+// Default returns a RouteReflectorPool with all defaults.
 func Default() *v1alpha1.RouteReflectorPool {
 	out, err := Read([]byte("apiVersion: rrpool.io/v1alpha1\nkind: RouteReflectorPool\nmetadata: {name: default}\n"))
 	utilruntime.Must(err)
 	return out
 }
 
-// Missing names the fields that the definition has here and lacks in another place.
+// Missing returns the fields that this CRD has and another lacks.
 func Missing(elsewhere *apiextensionsv1.CustomResourceValidation) []string {
 	if elsewhere == nil || elsewhere.OpenAPIV3Schema == nil {
 		return []string{"a schema"}
@@ -88,10 +87,9 @@ func missing(here, there apiextensionsv1.JSONSchemaProps, path string) (out []st
 	return out
 }
 
-// Read reads the one RouteReflectorPool of a file, in YAML or JSON, as it will be once
-// it is created: what the apiserver sets itself, such as the status, is left out. What an
-// apiserver would refuse or silently drop is an error that names every such field, and so
-// is anything else in the file. Rules about a change of a field are not checked.
+// Read parses a file with one RouteReflectorPool and nothing else, in YAML or JSON. It returns the object as it is once created, without what the
+// apiserver sets itself, such as the status. What an apiserver would refuse or drop is an error that names every such field. Rules about a change of
+// a field are not checked.
 func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	raw, err := alone(content)
 	if err != nil {
@@ -100,7 +98,7 @@ func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	delete(raw, "status")
 	out := &v1alpha1.RouteReflectorPool{}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(raw, out, true)
-	if runtime.IsStrictDecodingError(err) { // of other errors the rules know more
+	if runtime.IsStrictDecodingError(err) { // the rules say more about other errors
 		return nil, fmt.Errorf("%w (kubectl explain routereflectorpool lists the fields)", err)
 	}
 	problems := apivalidation.ValidateObjectMeta(&out.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
@@ -115,7 +113,7 @@ func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	return out, nil
 }
 
-// alone gives the RouteReflectorPool of a file that has nothing else.
+// alone returns the RouteReflectorPool of a file, and an error where there is anything else in it.
 func alone(content []byte) (pool map[string]any, err error) {
 	var found []string
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
@@ -138,7 +136,7 @@ func alone(content []byte) (pool map[string]any, err error) {
 	return pool, nil
 }
 
-// parse reads one document. Whole numbers become int64, which the rules ask for.
+// parse parses one document. Whole numbers become int64, as the rules need them.
 func parse(document []byte, err error) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this is no YAML: %w", err)

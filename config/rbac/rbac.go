@@ -1,4 +1,4 @@
-// Package rbac holds what the manager may do, as clusters are given it.
+// Package rbac holds the manager's roles, and the rights in them.
 package rbac
 
 import (
@@ -12,22 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// ServiceAccount is the name of the manager's, and of the roles that it is bound to.
+// ServiceAccount is the name of the manager's ServiceAccount and of its roles.
 const ServiceAccount = "rrpool-manager"
 
-// Namespace is where these manifests put the manager.
+// Namespace is the manager's namespace in these manifests.
 const Namespace = "rrpool-system"
 
 //go:embed role.yaml
 var roles []byte
 
-// Right is one verb on one resource, "nodes/status" with the subresource: the least that
-// can be given. It holds in one namespace, or, where that is empty, in the whole cluster.
-// Without a name it is about all objects.
+// Right is one verb on one resource, with the subresource as in "nodes/status". It holds in one namespace, or, where that is empty, in the whole
+// cluster, and without a name for all objects.
 type Right struct{ Namespace, Group, Resource, Name, Verb string }
 
-// Rights are all that the manager is allowed, in the order of role.yaml. What it is
-// allowed in its own namespace is given for the namespace named.
+// Rights returns all rights of the manager, in the order of role.yaml. namespace replaces the manager's own.
 func Rights(namespace string) []Right {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(roles), 4096)
 	var out []Right

@@ -12,7 +12,7 @@ const (
 	TopologyMultiCluster TopologyType = "MultiCluster"
 	// TopologyQuorum shares one cluster ID: each client peers with more than half of the reflectors.
 	TopologyQuorum TopologyType = "Quorum"
-	// TopologyHierarchy gives each rack reflectors of its own, below those that join the racks.
+	// TopologyHierarchy gives each rack reflectors of its own, which peer with spines that join the racks.
 	TopologyHierarchy TopologyType = "Hierarchy"
 	// TopologyAuto is the smallest of Single, Quorum and Hierarchy that keeps every
 	// reflector within MaxClientsPerReflector and survives Redundancy - 1 failures.
@@ -32,11 +32,10 @@ type TopologySpec struct {
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:XValidation:rule="self != '0.0.0.0' && self.matches('^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])$')",message="must be written like an IPv4 address, and not 0.0.0.0"
 	ClusterID string `json:"clusterID,omitempty"`
-	// Redundancy is how many reflectors keep two clients in touch, so that one less
-	// may fail at the same time. In Single that is all of them, whatever is written
-	// here. In Quorum, any two clients share so many reflectors. In MultiCluster each
-	// client peers with so many. In Hierarchy each rack has so many, and as many spines
-	// join the racks.
+	// Redundancy is how many reflectors connect any two clients, so that one less may
+	// fail at the same time. Single ignores it: there all reflectors do. In Quorum, any
+	// two clients share so many reflectors. In MultiCluster each client peers with so
+	// many. In Hierarchy each rack has so many, and as many spines join the racks.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	Redundancy int32 `json:"redundancy,omitempty"`
@@ -87,11 +86,10 @@ type BGPSpec struct {
 	PasswordSecretRef SecretKeyRef `json:"passwordSecretRef,omitzero"`
 }
 
-// How many clients a reflector serves where spec.topology.maxClientsPerReflector is left
-// out. Measured with one BIRD that comes up while all of them wait: docs/capacity.md.
+// The defaults of spec.topology.maxClientsPerReflector. They are measured with one BIRD that starts while all its clients wait: docs/capacity.md.
 const (
-	// MaxClientsDedicated is for nodes that do nothing but reflect.
+	// MaxClientsDedicated is the limit on nodes that do nothing but reflect.
 	MaxClientsDedicated = 2000
-	// MaxClientsShared is for nodes that run workloads as well.
+	// MaxClientsShared is the limit on nodes that run workloads as well.
 	MaxClientsShared = 500
 )

@@ -133,11 +133,11 @@ type StaticRemote struct {
 
 // Advertise says what the remote cluster learns of this one.
 type Advertise struct {
-	// Pods: the pods of all enabled IPPools.
+	// Pods advertises the pods of all enabled IPPools.
 	//
 	// +kubebuilder:default=true
 	Pods *bool `json:"pods,omitempty"`
-	// Services: the cluster IPs of services. Every node of this cluster then
+	// Services advertises the cluster IPs of services. Every node of this cluster then
 	// announces ServiceCIDRs, to its other BGP peers as well.
 	//
 	// +kubebuilder:default=true
@@ -154,9 +154,9 @@ type Advertise struct {
 
 // Condition types of a ClusterPeering beside Ready, in the order they are reported.
 const (
-	// ConditionRemoteKnown: the remote cluster could be read.
+	// ConditionRemoteKnown is True where the remote cluster could be read.
 	ConditionRemoteKnown = "RemoteKnown"
-	// ConditionSessionsEstablished: all sessions that there should be between reflectors here and there are Established.
+	// ConditionSessionsEstablished is True where all sessions between the reflectors of both clusters are Established.
 	ConditionSessionsEstablished = "SessionsEstablished"
 )
 
@@ -205,6 +205,6 @@ type PeeringSession struct {
 	Node string `json:"node"`
 	// Peer is the address of the remote one.
 	Peer string `json:"peer"`
-	// Established: both exchange routes.
+	// Established is true while both exchange routes.
 	Established bool `json:"established"`
 }

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ProviderType names who supplies the nodes that become route reflectors.
+// ProviderType is the source of the nodes that become route reflectors.
 // +kubebuilder:validation:Enum=Auto;IKS;ExistingNodes
 type ProviderType string
 
@@ -21,7 +21,7 @@ const (
 
 // ProviderSpec says where route-reflector nodes come from.
 type ProviderSpec struct {
-	// Type names the supplier. Auto means IKS when nodes carry an ibm://
+	// Type is the provider. Auto means IKS when nodes carry an ibm://
 	// providerID, else ExistingNodes, and stays with that while existing nodes
 	// are chosen. It cannot be changed while a pool of rrpool's exists.
 	// +kubebuilder:default=Auto
@@ -79,7 +79,7 @@ type UpdateWorkers string
 
 // The ways of updating workers.
 const (
-	// UpdateManual leaves it to people.
+	// UpdateManual leaves it to a person.
 	UpdateManual UpdateWorkers = "Manual"
 	// UpdateRolling replaces them one after the other.
 	UpdateRolling UpdateWorkers = "Rolling"
@@ -115,7 +115,7 @@ type IKSSpec struct {
 	// +kubebuilder:default={name: rrpool-ibmcloud, key: apikey}
 	// +kubebuilder:validation:XValidation:rule="has(self.name)",message="name and key of the Secret with the API key are required"
 	CredentialsSecretRef SecretKeyRef `json:"credentialsSecretRef,omitzero"`
-	// Credentials that take the place of the API key. Left out, the key is used.
+	// Credentials replace the API key. Left out, the key is used.
 	Credentials IKSCredentials `json:"credentials,omitzero"`
 	// ResourceGroup is the ID of the resource group of the cluster. Left out, it is
 	// read from the cluster.
@@ -167,7 +167,7 @@ type IKSSpec struct {
 	// +kubebuilder:default={}
 	Taint Taint `json:"taint,omitzero"`
 	// UpdateWorkers says who replaces workers for which IBM Cloud has a newer
-	// version. Manual: rrpool only tells of them. Rolling: rrpool replaces them, one
+	// version. Manual: rrpool only reports them. Rolling: rrpool replaces them, one
 	// reflector after the other. Each zone has one more worker for that time.
 	// +kubebuilder:default=Manual
 	UpdateWorkers UpdateWorkers `json:"updateWorkers,omitempty"`
@@ -216,7 +216,7 @@ type WorkerVolumeEncryption struct {
 	KMSAccountID string `json:"kmsAccountID,omitempty"`
 }
 
-// IKSCredentials take the place of the API key.
+// IKSCredentials replace the API key.
 type IKSCredentials struct {
 	// TrustedProfile logs in with the token of the manager's own service account,
 	// so that there is no key to keep. The manager's pods need that token, for

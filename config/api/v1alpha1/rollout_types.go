@@ -49,14 +49,14 @@ type RolloutSpec struct {
 
 // SafetyNetSpec says when the mesh is switched on because too few reflectors serve.
 type SafetyNetSpec struct {
-	// MinServing is the number of serving reflectors below which the mesh comes
-	// back on. Where fewer than that are wanted at all, it is that number.
+	// MinServing is the number of serving reflectors below which the mesh is
+	// switched on. Where fewer reflectors are wanted, it is their number.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=25
 	MinServing int32 `json:"minServing,omitempty"`
-	// After is how long that must have been so. Once none serves, nothing is
-	// waited for, and while a single one serves, at most 5 seconds.
+	// After is how long too few must have served. While one serves it is at most
+	// 5 seconds, and where none serves there is no wait.
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

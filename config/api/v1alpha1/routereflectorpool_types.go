@@ -5,23 +5,23 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // SingletonName is the only name a RouteReflectorPool may have.
 const SingletonName = "default"
 
-// ManagedByLabel and ManagedByValue mark every object that rrpool creates.
+// ManagedByLabel and ManagedByValue are the label of every object that rrpool creates.
 const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	ManagedByValue = "rrpool"
 )
 
-// PoolLabel is carried by the dedicated worker pool and each of its nodes, and by
-// existing nodes that are chosen, with the pool's name as its value. Where a second worker pool takes over, it has the name of the first.
+// PoolLabel is the label of the dedicated worker pool and its nodes, and of existing nodes that are chosen. Its value is the pool's name; a second
+// worker pool that replaces the first has the name of the first.
 const PoolLabel = "rrpool.io/pool"
 
-// OptionsLabel is carried by the dedicated worker pool, and says which flavor and options it was ordered with.
+// OptionsLabel is the label of the dedicated worker pool for the flavor and options that it was ordered with.
 const OptionsLabel = "rrpool.io/options"
 
-// PoolsAnnotation holds the IDs of the worker pools that were seen with PoolLabel, as labels can be lost: "ID,ID".
+// PoolsAnnotation is the annotation with the IDs, "ID,ID", of the worker pools that were seen with PoolLabel, as labels can be lost.
 const PoolsAnnotation = "rrpool.io/worker-pools"
 
-// RequestsAnnotation of the RouteReflectorPool has what was asked of the cloud within a day, which bounds what is asked for next.
+// RequestsAnnotation is the annotation with what was asked of the cloud within a day, which bounds further orders and removals.
 const RequestsAnnotation = "rrpool.io/pool-requests"
 
 // Finalizer keeps the object until the node-to-node mesh carries the cluster again.

@@ -4,17 +4,17 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Condition types of a RouteReflectorPool, in the order they are reported.
 const (
-	// ConditionReady: the cluster is where spec.mode wants it.
+	// ConditionReady is True where the cluster is as spec.mode wants it.
 	ConditionReady = "Ready"
-	// ConditionProviderReady: the provider supplies all the nodes asked for.
+	// ConditionProviderReady is True where the pool has all the nodes that are wanted.
 	ConditionProviderReady = "ProviderReady"
-	// ConditionReflectorsEstablished: every reflector has all its sessions.
+	// ConditionReflectorsEstablished is True where every reflector has all its sessions.
 	ConditionReflectorsEstablished = "ReflectorsEstablished"
-	// ConditionMeshDisabled: the node-to-node mesh is off.
+	// ConditionMeshDisabled is True while the node-to-node mesh is off.
 	ConditionMeshDisabled = "MeshDisabled"
-	// ConditionProgressing: a step is being taken or waited for.
+	// ConditionProgressing is True while a step is taken or waited for.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded: something is wrong that a person may have to solve.
+	// ConditionDegraded is True while there is a problem that a person may have to solve.
 	ConditionDegraded = "Degraded"
 )
 
@@ -84,20 +84,20 @@ type ReflectorStatus struct {
 
 // StepStatus is the step being taken, or waited for.
 type StepStatus struct {
-	// Name is one stable word, such as DisableMesh; Steady when nothing is to be done.
+	// Name of the step, such as DisableMesh; Steady when nothing is to be done.
 	Name string `json:"name,omitempty"`
 	// Reason says why this step, and why now.
 	Reason string `json:"reason,omitempty"`
 	// Since is when the step of that name began.
 	Since metav1.Time `json:"since,omitzero"`
-	// WaitingFor names what is missing before the next step, the first few of it.
+	// WaitingFor names the first of what is missing before the next step.
 	// +listType=atomic
 	WaitingFor []string `json:"waitingFor,omitempty"`
 }
 
-// CostStatus is what those workers of the dedicated pool cost that are nodes, by the
+// CostStatus is what the workers of the dedicated pool cost that are nodes, by the
 // prices that are built into the manager. Amounts that are not known exactly are
-// absent, never guessed.
+// absent.
 type CostStatus struct {
 	// Currency as an ISO 4217 code.
 	Currency string `json:"currency,omitempty"`
