@@ -23,10 +23,10 @@ type Platform interface {
 
 // Identity is what a node says about its machine. A kubelet can register with any of it, but for what is Protected.
 type Identity struct {
-	// OfCloud: the node says that it is a machine of this cloud.
+	// OfCloud says that the node is a machine of this cloud.
 	OfCloud bool
 	// ClusterID and WorkerID are the cloud's own, "" where the node does not say them.
 	ClusterID, WorkerID string
-	// Protected: WorkerID is from a label that kubelets may not set.
+	// Protected says that WorkerID is from a label that kubelets may not set.
 	Protected bool
 }

@@ -20,68 +20,65 @@ type Provider interface {
 	// Name is a short lower-case word for logs, metrics and status ("iks").
 	Name() string
 
-	// Observe reports what exists now. A pool that does not exist is not an error: Pool.Exists is false. When
-	// anything is unknown Observe returns an error and the caller must change nothing. Of want, zones, flavor
-	// and options count: workers that have another flavor, or other options, are Former.
+	// Observe reports what exists now. A pool that does not exist is not an error: Pool.Exists is false. Where anything
+	// is unknown Observe returns an error, and the caller must change nothing. Workers with another flavor or other
+	// options than want's are Former.
 	Observe(ctx context.Context, want PoolSpec) (Pool, error)
 
-	// Ensure takes at most one mutating step towards want and says what it did and what it waits for. Called again
-	// with the same want it continues from what exists; when all is there it does nothing and returns Done. It
-	// never creates a second pool, but where a pool's flavor and options cannot be changed and others are wanted, never touches a pool that is not ours, and never lets a worker without want's
-	// taints come into being. Where the answer to its step is lost it says what shows whether it was made, or returns Unavailable.
+	// Ensure makes at most one change towards want, and says what it did and what it waits for. Called again with the
+	// same want it goes on from what exists; when all is there it does nothing and returns Done. It never touches a pool
+	// that is not ours, never orders a worker without want's taints, and creates a second pool only where other options
+	// are wanted, and a pool's cannot be changed. Where the answer to its change is lost it says what shows whether it
+	// was made, or returns Unavailable.
 	Ensure(ctx context.Context, want PoolSpec) (Progress, error)
 
-	// Delete takes at most one step towards there being no pool. A pool that is
-	// not ours is left alone and reported as Conflict; no pool is Done.
+	// Delete makes at most one change towards there being no pool. A pool that is not ours is left as it is, and is a
+	// Conflict; no pool is Done.
 	Delete(ctx context.Context) (Progress, error)
 }
 
-// PoolSpec is the pool that is wanted. A provider that orders no machines, but takes nodes that are there, cannot
-// give them a flavor, taints or options: it refuses them as InvalidInput.
+// PoolSpec is the pool that is wanted. A provider that orders no machines refuses flavor, taints and options as InvalidInput.
 type PoolSpec struct {
 	// Flavor is the machine type; empty means the provider's default.
 	Flavor string
-	// Zones to have workers in; empty means every zone of the cluster. A zone that
-	// is no longer listed is given up once it has no workers.
+	// Zones to have workers in; empty means every zone of the cluster. A zone that is no longer listed leaves the pool
+	// once it has no workers.
 	Zones []string
-	// SizePerZone is the number of workers in each zone, at least 1. Where zones have
-	// only so many nodes to take, their share may go to others.
+	// SizePerZone is the number of workers in each zone, at least 1. Where the workers are existing nodes, other zones may
+	// have those that a zone lacks.
 	SizePerZone int
-	// Lasting is how many of these are there to stay; the others are substitutes. 0: all.
+	// Lasting is how many of these are no substitutes; 0 for all.
 	Lasting int
-	// Taints every node of the pool carries from its first moment. What others have put
-	// on the pool stays, as far as the cloud reports it.
+	// Taints that every node of the pool has when it joins the cluster. Others that the cloud reports stay on the pool.
 	Taints []Taint
-	// Untainted lists the workers whose nodes lack one of Taints. While there is
-	// one, the pool is not grown: the call returns Conflict.
+	// Untainted lists the workers whose nodes lack one of Taints. While there is one, growing the pool is a Conflict.
 	Untainted []string
-	// TaintsSeen: the node of one of the pool's workers carries all of Taints. While there is none, a cloud that does not
-	// show the pool's taints is asked for one worker only.
+	// TaintsSeen says that the node of a worker has all of Taints. Until then, a cloud that does not show the pool's taints
+	// is asked for one worker only.
 	TaintsSeen bool
-	// Ready lists the workers whose nodes are Ready. Where those that replace others never are, they are replaced ever more slowly.
+	// Ready lists the workers whose nodes are Ready. Replacements of which none gets Ready are ordered ever more slowly.
 	Ready []string
-	// Retire lists worker ids to be removed for good because the pool shrinks. The caller has already taken them
-	// out of service. Only these go: a pool is never shrunk in a way that lets the cloud choose which worker goes.
+	// Retire lists the IDs of workers to remove because the pool shrinks. They are no reflectors any more. Only these go: a
+	// pool is never resized so that the cloud chooses the worker to go.
 	Retire []string
-	// Replace lists worker ids that are dead and are to be exchanged for new
-	// workers, in the same zone where that is possible.
+	// Replace lists the IDs of dead workers to replace, in the same zone where that is possible.
 	Replace []string
-	// Stuck lists workers that have been going away for so long that nothing waits for them any more.
+	// Stuck lists workers that have been WorkerDeleting for so long that nothing waits for them any more.
 	Stuck []string
-	// Refill: workers may come to a zone that is no longer listed, where the others cannot be had without them.
+	// Refill allows workers in a zone that is no longer listed, where the others cannot be had without them.
 	Refill bool
 	// Options that the workers are to have.
 	Options PoolOptions
-	// Known are the IDs of the pools that were seen as ours before. One of these that bears another label or name, or is not
-	// listed, is not taken for absent.
+	// Known are the IDs of the pools that were seen as ours before. Such a pool still exists when it has lost its label or
+	// name, or is not listed.
 	Known []string
-	// Once: there is one look, and nothing is ordered by it, so what of Known is neither listed nor found is gone. A flavor
-	// that the cluster's zones do not have is refused as it would be when it is ordered.
+	// Once says that Observe is called once, and nothing is ordered: a pool of Known that is neither listed nor found is
+	// gone, and a flavor that the cluster's zones do not have is refused as an order of it would be.
 	Once bool
 }
 
-// Record is a text of the provider's that outlives the process: one that orders machines writes there what it asks for
-// before it does. It comes with the context of a call; without one the provider remembers by itself.
+// Record is a text that outlives the process. A provider that orders machines writes there what it asks for before it
+// does. It comes with the context of a call; without one the provider keeps it in memory.
 type Record interface {
 	Text() string
 	Write(ctx context.Context, text string) error
@@ -94,14 +91,14 @@ func WithRecord(ctx context.Context, r Record) context.Context {
 	return context.WithValue(ctx, recordKey{}, r)
 }
 
-// RecordOf gives the record that came with ctx, nil for none.
+// RecordOf gives the record of ctx, nil for none.
 func RecordOf(ctx context.Context) Record {
 	r, _ := ctx.Value(recordKey{}).(Record)
 	return r
 }
 
-// PoolOptions are what else can be chosen for a pool, under the names of spec.provider.iks; what is empty is left to
-// the provider. A cloud that does not know one that is given refuses it as InvalidInput before it orders anything.
+// PoolOptions are further options of a pool, under the names of spec.provider.iks; what is empty is left to the provider.
+// A cloud refuses an option that it does not have as InvalidInput before it orders anything.
 type PoolOptions struct {
 	OperatingSystem string
 	// SecurityGroups that workers get beside the cluster's, by id.
@@ -126,79 +123,77 @@ type Pool struct {
 	Exists bool
 	// Owned is true when the pool was created by rrpool for this cluster.
 	Owned bool
-	// Unmarked says that the pool is ours by its ID, does not show it any more, and how to mark it again; "" for any other
-	// pool. It is not Owned: nothing is changed there meanwhile.
+	// Unmarked says that the pool is ours by its ID but has lost its label, and how to put that back; "" for any other
+	// pool. It is not Owned: nothing is changed there.
 	Unmarked string
-	// Mark says what a pool that is not Owned lacks, and how to mark it as ours.
+	// Mark says what makes a pool that is not Owned ours.
 	Mark string
 	ID   string
-	// IDs are those of all pools of ours that this one stands for, sorted.
+	// IDs are those of all our pools, which this one stands for, sorted.
 	IDs []string
 	// Gone are those of PoolSpec.Known that exist no more.
 	Gone []string
 	Name string
-	// Flavor is the machine type of its workers, or those that it would get, where PoolSpec.Once asks for a pool that does not exist.
+	// Flavor is the machine type of its workers; with PoolSpec.Once, that which a pool to be made would have.
 	Flavor string
 	// Options, as far as the cloud reports them.
 	Options PoolOptions
-	// SizePerZone is the size the cloud has been asked for, per zone. A provider
-	// that orders nothing reports what its workers amount to.
+	// SizePerZone is the size that the cloud has been asked for. A provider that orders nothing derives it from the workers.
 	SizePerZone int
 	// Zones of the pool, sorted.
 	Zones []string
 	// ClusterZones are all zones the cluster has workers in or may have, sorted.
 	ClusterZones []string
-	// Emptied is the name of a pool of ours that has given way to this one, and that Ensure has yet to delete, "" for none.
+	// Emptied is the name of a pool of ours that this one has replaced, and that Ensure is to delete, "" for none.
 	Emptied string
-	// Taints every node of the pool gets. A provider may report them some minutes
-	// late, but never relies on that when it makes workers.
+	// Taints every node of the pool gets. They may be some minutes old; before a provider orders workers it asks again.
 	Taints []Taint
-	// TaintsUnknown: the cloud does not report the pool's taints, and has not acknowledged any of late.
+	// TaintsUnknown says that the cloud does not report the pool's taints, and has not acknowledged any lately.
 	TaintsUnknown bool
-	// Leaving is why the pool is on its way out, in the cloud's words; "" when it is not.
+	// Leaving is what the cloud says of a pool that is being deleted; "" for any other.
 	Leaving string
 	// Autoscaled says that something else resizes this pool.
 	Autoscaled bool
 	// Workers, sorted by ID. Deleted workers are left out, and so are those of a pool that is not ours.
 	Workers []Worker
-	// Problems are conditions a person may have to solve, in plain words, sorted ("worker w1: over quota …").
+	// Problems are sentences about what a person may have to solve, sorted ("worker w1: over quota …").
 	Problems []string
 }
 
-// WorkerState is the state of a worker as far as rrpool needs it.
+// WorkerState is the state of a worker.
 type WorkerState string
 
 // The worker states.
 const (
-	// WorkerProvisioning: ordered, not yet a usable node.
+	// WorkerProvisioning is ordered, and not yet a usable node.
 	WorkerProvisioning WorkerState = "Provisioning"
-	// WorkerDeployed: the cloud considers it a healthy node.
+	// WorkerDeployed is a healthy node for the cloud.
 	WorkerDeployed WorkerState = "Deployed"
-	// WorkerUnhealthy: deployed, but the cloud reports it as not healthy.
+	// WorkerUnhealthy is deployed, and not healthy for the cloud.
 	WorkerUnhealthy WorkerState = "Unhealthy"
-	// WorkerFailed: it will not become a node without being replaced.
+	// WorkerFailed does not become a node, and has to be replaced.
 	WorkerFailed WorkerState = "Failed"
-	// WorkerDeleting: it is going away.
+	// WorkerDeleting is being deleted.
 	WorkerDeleting WorkerState = "Deleting"
 )
 
 // Worker is one machine of the pool.
 type Worker struct {
 	ID string `json:"id"`
-	// NodeName is the Kubernetes node's name where the cloud reports it, else "".
+	// NodeName is the name of the Node where the cloud reports it, else "".
 	NodeName string      `json:"node,omitempty"`
 	Zone     string      `json:"zone"`
 	Flavor   string      `json:"flavor,omitempty"`
 	State    WorkerState `json:"state"`
 	// Message is what the cloud says about it.
 	Message string `json:"message,omitempty"`
-	// Outdated says from which version to which the cloud would update it ("1.31.1_1500 to 1.31.2_1510"), "" for no update.
+	// Outdated says what an update would change ("1.31.1_1500 to 1.31.2_1510"), "" for no update.
 	Outdated string `json:"outdated,omitempty"`
-	// Former: it has not the wanted flavor or options, as Outdated says, and gives way to a worker that has.
+	// Former says that it has not the wanted flavor or options, as Outdated says, and is replaced by one that has.
 	Former bool `json:"former,omitempty"`
-	// DeleteFailed: it is WorkerDeleting, and the cloud has given that up.
+	// DeleteFailed says that it is WorkerDeleting, and the cloud has given that up.
 	DeleteFailed bool `json:"-"`
-	// Physical: it is a machine of its own, which a cloud may take days to set up.
+	// Physical says that it is bare metal, which a cloud may take days to set up.
 	Physical bool `json:"-"`
 	// LeavingSince is since when the caller has seen it WorkerDeleting. A provider does not set it.
 	LeavingSince time.Time `json:"-"`
@@ -206,7 +201,7 @@ type Worker struct {
 
 // Progress says what one call of Ensure or Delete did.
 type Progress struct {
-	// Done: nothing was changed because nothing is left to do.
+	// Done says that nothing was changed, because nothing is left to do.
 	Done bool
 	// Did names the one change made, "" for none ("created pool route-reflectors").
 	Did string
@@ -219,24 +214,24 @@ type Kind string
 
 // The kinds.
 const (
-	// NotFound: the named thing does not exist. Retrying alone does not help.
+	// NotFound says that something does not exist. A retry alone does not help.
 	NotFound Kind = "NotFound"
-	// Conflict: it exists but is not ours, or something else manages it. A person decides.
+	// Conflict says that it exists and is not ours, or something else manages it. A person decides.
 	Conflict Kind = "Conflict"
-	// InvalidInput: the request can never succeed as it is. A person changes the spec.
+	// InvalidInput says that the request can never succeed. A person changes the spec.
 	InvalidInput Kind = "InvalidInput"
-	// Unsupported: the cluster is of a kind that rrpool cannot handle, and no setting changes that.
+	// Unsupported says that rrpool cannot handle this kind of cluster, whatever the spec.
 	Unsupported Kind = "Unsupported"
-	// Unauthorized: credentials are missing, wrong or lack a permission. Retry slowly.
+	// Unauthorized says that credentials are missing, wrong or lack a permission. Retry slowly.
 	Unauthorized Kind = "Unauthorized"
-	// QuotaExceeded: the account may not have more. Retry slowly.
+	// QuotaExceeded says that the account may not have more. Retry slowly.
 	QuotaExceeded Kind = "QuotaExceeded"
-	// Unexpected: the cloud does not do what it acknowledged, or workers come or go that nobody asked for. What no failure
-	// explains is asked for again later; a person looks.
+	// Unexpected says that the cloud does not do what it acknowledged, or that workers come or go without an order. A person
+	// looks; it is asked again later.
 	Unexpected Kind = "Unexpected"
-	// RateLimited: ask again after Error.RetryAfter.
+	// RateLimited says to ask again after Error.RetryAfter.
 	RateLimited Kind = "RateLimited"
-	// Unavailable: the cloud does not answer, or not sensibly. Retry with back-off.
+	// Unavailable says that the cloud does not answer, or not sensibly. Retry with back-off.
 	Unavailable Kind = "Unavailable"
 )
 

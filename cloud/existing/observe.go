@@ -48,7 +48,7 @@ func (p *Provider) lost(n plan.Node) bool {
 	return failing && p.cfg.Now().Sub(since) > p.cfg.NotReadyGrace
 }
 
-// poolOf is the pool that the nodes make up.
+// poolOf gives the pool that the nodes make up.
 func (p *Provider) poolOf(nodes []plan.Node) cloud.Pool {
 	pool := cloud.Pool{
 		Owned: true, ID: p.cfg.PoolName, Name: p.cfg.PoolName,
@@ -65,15 +65,14 @@ func (p *Provider) poolOf(nodes []plan.Node) cloud.Pool {
 		if w.State == cloud.WorkerFailed {
 			pool.Problems = append(pool.Problems, fmt.Sprintf("%s: %s", place(n), w.Message))
 		}
-		if rules.Unfit(n) == "" { // not "it is Ready": an outage must not make the pool smaller
+		if rules.Unfit(n) == "" { // Ready or not: an outage must not make the pool smaller
 			staying++
 		}
 	}
 	slices.Sort(pool.Problems)
 	pool.Exists = len(pool.Workers) > 0
 	if zones := max(len(pool.ClusterZones), 1); pool.Exists {
-		// The size that so many were most likely asked for: to the nearest, and down from
-		// halfway, so that a substitute or a node that is gone shows as no other size.
+		// Most likely that size was asked for: rounded to the nearest, so that a substitute or a lost node changes nothing.
 		pool.SizePerZone = max(1, (2*staying+zones-1)/(2*zones))
 	}
 	return pool

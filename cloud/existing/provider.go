@@ -1,7 +1,5 @@
-// Package existing is the cloud.Provider whose workers are nodes that are there already. It orders no machines: its
-// pool is the set of nodes that carry the label rrpool.io/pool with the pool's name, and membership is all it
-// writes. Role and cluster ID are given later, by others. Which nodes belong into the pool is decided by
-// controllers/plan/selection.
+// Package existing is the cloud.Provider whose workers are existing nodes. It orders no machines: its pool is the nodes with
+// the label rrpool.io/pool, which is all that it writes. controllers/plan/selection decides which nodes are to have it.
 package existing
 
 import (
@@ -34,9 +32,8 @@ type Config struct {
 	// PoolName is the value of the pool label.
 	PoolName string
 	Nodes    Nodes
-	// CountPods counts the pods with an address of their own, by node, of the named nodes; a node that it leaves
-	// out has none. It is asked only while no node reflects yet. Optional: without it control-plane nodes count as
-	// the cheapest.
+	// CountPods counts the pods with an address of their own, by node; a node that it leaves out has none. It is asked only
+	// while no node reflects yet. Optional: without it control-plane nodes are chosen first.
 	CountPods func(ctx context.Context, nodes []string) (map[string]int, error)
 	// Preferred nodes are chosen first, Excluded ones never; nil for no such rule.
 	Preferred, Excluded labels.Selector
@@ -46,11 +43,10 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Provider is a cloud.Provider for the existing nodes of one cluster. A worker's
-// id is its node's name. It remembers nothing from one call to the next.
+// Provider is a cloud.Provider for the existing nodes of one cluster. A worker's ID is its node's name. It keeps no state between calls.
 type Provider struct {
 	cfg Config
-	// lock lets one call at a time look and then write.
+	// lock is held while a call lists the nodes and writes one.
 	lock *semaphore.Weighted
 }
 
@@ -76,10 +72,9 @@ func (p *Provider) Observe(ctx context.Context, _ cloud.PoolSpec) (cloud.Pool, e
 	return p.poolOf(nodes), nil
 }
 
-// Ensure implements cloud.Provider. A node that want.Retire names leaves the pool at once. One that want.Replace
-// names leaves it if it does not count any more, and not before nodes enough for want count without it. No other
-// node leaves, and none that is named joins. Size counts over all zones: a zone with too few nodes lends its share
-// to the others.
+// Ensure implements cloud.Provider. A node in want.Retire leaves the pool at once. One in want.Replace leaves it if it does not
+// count any more, and once enough others do. No other node leaves, and none of these joins. The size is that of all zones
+// together: where a zone has too few nodes, others have more.
 func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
 	if err := checkSpec(want); err != nil {
 		return cloud.Progress{}, err
@@ -91,7 +86,7 @@ func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progr
 				return cloud.Progress{}, err
 			}
 		}
-		// A node that is named and has left already must not come back by the next call.
+		// A node that has left must not join again by the next call.
 		nodes = slices.DeleteFunc(nodes, func(n plan.Node) bool {
 			return !n.Pooled && (slices.Contains(want.Retire, n.Name) || slices.Contains(want.Replace, n.Name))
 		})
@@ -197,9 +192,8 @@ func failure(op string, err error) error {
 	return e
 }
 
-// unserved: no node counts and none is in the role, so the next one to join is the
-// first reflector. Nodes that reflect but are to go, all cordoned for instance, carry
-// the routes of the next reflectors, and must not wait for pods to be counted.
+// unserved reports whether no node counts and none is a reflector, so that the next to join is the first. Nodes that reflect and
+// are to go, all cordoned for instance, carry the routes of the next reflectors, and pods need not be counted.
 func unserved(nodes []plan.Node, rules selection.Rules) bool {
 	return !slices.ContainsFunc(nodes, func(n plan.Node) bool {
 		return rules.Counts(n) || n.Ready && n.Marked && n.HasRoleLabel
@@ -210,11 +204,6 @@ func unserved(nodes []plan.Node, rules selection.Rules) bool {
 func checkSpec(want cloud.PoolSpec) error {
 	if want.SizePerZone < 1 {
 		return cloud.InvalidSpec("size per zone is %d, it must be at least 1", want.SizePerZone)
-	}
-	for i, zone := range want.Zones {
-		if slices.Contains(want.Zones[:i], zone) {
-			return cloud.InvalidSpec("zone %q is listed twice; list it once", zone)
-		}
 	}
 	if want.Flavor != "" || len(want.Taints) > 0 || !reflect.ValueOf(want.Options).IsZero() {
 		return cloud.InvalidSpec("a flavor, taints or options are given, but existing nodes stay as they are; leave these empty")

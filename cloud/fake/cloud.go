@@ -1,5 +1,4 @@
-// Package fake is a cloud in memory: it keeps a pool and its workers, which take
-// as long to come and to go as it is asked for.
+// Package fake is a cloud in memory: a pool, and workers that take a given time to come and to go.
 package fake
 
 import (
@@ -37,8 +36,7 @@ type Cloud struct {
 	opts Options
 
 	mu sync.Mutex
-	// pool is that of the provider, without what others say of it. Balanced, it
-	// substitutes a worker that is replaced.
+	// pool has its own fields only, and balanced says that it orders a worker in the place of one that is removed.
 	pool     cloud.Pool
 	balanced bool
 	workers  []*worker
@@ -73,7 +71,7 @@ func (c *Cloud) make(id, flavor string, size int) {
 	c.balanced, c.workers = true, nil
 }
 
-// move takes every worker to where it should be by now.
+// move brings every worker to its state by now.
 func (c *Cloud) move() {
 	now := c.opts.Now()
 	c.workers = slices.DeleteFunc(c.workers, func(w *worker) bool {
@@ -161,8 +159,7 @@ func (c *Cloud) Workers() []cloud.Worker {
 	return out
 }
 
-// Provider is a cloud.Provider on a Cloud. Each remembers as little as a real
-// one, so a second Provider is what a restart would bring.
+// Provider is a cloud.Provider on a Cloud. A second one is what a restart would bring.
 type Provider struct {
 	cloud *Cloud
 	// memory is guarded by cloud.mu.
@@ -212,7 +209,7 @@ func (p *Provider) change(flavor string, next func(poolplan.State) (poolplan.Ste
 	return cloud.Progress{Did: step.String()}, nil
 }
 
-// state is what a provider can see by now.
+// state gives what a provider sees now.
 func (p *Provider) state() poolplan.State {
 	c := p.cloud
 	c.move()

@@ -20,14 +20,14 @@ const (
 	providerClassic = "classic"
 )
 
-// generation is what differs between VPC and classic clusters.
+// generation is the API of a kind of cluster, VPC or classic.
 type generation interface {
 	traits() traits
 	// pools lists every pool of the cluster.
 	pools(ctx context.Context) ([]pool, error)
 	// workers reads a list of workers.
 	workers(ctx context.Context, at route) ([]worker, error)
-	// create makes a pool without zones; want has a flavor. It has the cluster's entitlement: without it OpenShift's licence is billed.
+	// create makes a pool without zones; want has a flavor. The pool has the cluster's entitlement: without it OpenShift's licence is billed.
 	create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error
 	// addZone, for so many workers, picks a network where n is empty: one that the other pools have there, if it has room.
 	addZone(ctx context.Context, poolID, zone string, n cloud.Network, workers int, others []pool) error
@@ -37,35 +37,35 @@ type generation interface {
 	remove(ctx context.Context, doing, workerID string) error
 }
 
-// traits are where things are, of a generation.
+// traits are the paths of a generation.
 type traits struct{ pool, workers, replacing, flavors, zones string }
 
 // pool is a worker pool of either generation.
 type pool struct {
 	id, name, flavor string
-	// size is nil when the answer holds none. A pool must not be resized on half an answer.
+	// size is nil when the answer has none: by such an answer no pool is resized.
 	size   *int
 	labels map[string]string
-	// taints of the pool, nil when the answer holds none: that is not "no taints".
+	// taints of the pool, nil when the answer says nothing about them.
 	taints     []cloud.Taint
 	autoscaled bool
 	vpc        string
-	// zones is nil when the answer holds none.
+	// zones is nil when the answer has none.
 	zones   map[string]cloud.Network
 	options cloud.PoolOptions
-	// isolation of classic machines: "private" are those of a host of its own.
+	// isolation of classic machines: "private" are on hosts of the account's own.
 	isolation         string
 	deleting, deleted bool
 	deleteFailed      bool
 	// state is the life-cycle state in the cloud's words.
 	state string
-	// single: it was asked for by itself.
+	// single says that the pool itself was asked for, and not the listing.
 	single bool
-	// err is why it cannot be read as a whole.
+	// err is why a part of it cannot be read.
 	err error
 }
 
-// completed is p with what another answer about the same pool holds and p's does not.
+// completed is p with what only another answer about the same pool has.
 func (p pool) completed(by pool) pool {
 	p.flavor, p.vpc, p.size = cmp.Or(p.flavor, by.flavor), cmp.Or(p.vpc, by.vpc), cmp.Or(p.size, by.size)
 	p.state = cmp.Or(p.state, by.state)
@@ -93,17 +93,17 @@ func (p pool) completed(by pool) pool {
 type worker struct {
 	cloud.Worker
 	poolID, poolName string
-	// system is its operating system, "" where that is not said. unknown: so the cloud calls its state.
+	// system is its operating system, "" where that is not said. unknown says that the cloud calls its state so.
 	system  string
 	unknown bool
-	// err is why it cannot be read as a whole.
+	// err is why a part of it cannot be read.
 	err error
 }
 
 // versionForm is that of a version. While a worker gets one, the service says "-", or has "(pending)" behind it.
 var versionForm = regexp.MustCompile(`^\d+(\.\d+)+(_\d+)?(_openshift)?$`)
 
-// outdated says what an update would do to a worker, "" for nothing. The service marks old versions with "*".
+// outdated says which version an update would bring a worker to, "" for none. The service marks old versions with "*".
 func outdated(actual, target string) string {
 	actual, target = strings.TrimRight(actual, "*"), strings.TrimRight(target, "*")
 	if actual == target || !versionForm.MatchString(actual) || !versionForm.MatchString(target) {
@@ -112,7 +112,7 @@ func outdated(actual, target string) string {
 	return actual + " to " + target
 }
 
-// outdatedSystem says what a replacement would do to a worker of a pool that was set to another operating system, "" for nothing.
+// outdatedSystem says which operating system a replacement would have, "" for the same.
 func outdatedSystem(actual, target string) string {
 	if actual == "" || target == "" || strings.EqualFold(actual, target) {
 		return ""
@@ -120,8 +120,8 @@ func outdatedSystem(actual, target string) string {
 	return actual + " to " + target
 }
 
-// usual is the network that most workers of the cluster's other pools have in a zone: that of one pool may be restricted.
-func usual(zone string, others []pool) (n cloud.Network) {
+// usualNetwork gives the network that most workers of the cluster's other pools have in a zone: that of one pool may be restricted.
+func usualNetwork(zone string, others []pool) (n cloud.Network) {
 	workers := map[cloud.Network]int{}
 	for _, o := range others { // sorted by name
 		size := 0
@@ -149,13 +149,13 @@ func networks[Z any](zones []Z, of func(Z) (string, cloud.Network)) (out map[str
 	return out
 }
 
-// plain takes off what the service adds to the flavor of encrypted disks.
-func plain(flavor string) string { return strings.TrimSuffix(flavor, ".encrypted") }
+// plainFlavor takes off what the service adds to the flavor of encrypted disks.
+func plainFlavor(flavor string) string { return strings.TrimSuffix(flavor, ".encrypted") }
 
 // bareMetal are flavors such as mb4c.20x64 and cx2d.metal.96x192, as IBM's documentation of workers names them.
 var bareMetal = regexp.MustCompile(`^m[bdegrs]\d|metal`)
 
-// member is one of a listing. Where it has not the form that is expected, err says why, and the rest of it is there.
+// member is an entry of a listing. Where a part cannot be read, err says why, and is has the rest.
 type member[T any] struct {
 	is  T
 	err error
@@ -179,7 +179,7 @@ func (l v2Pool) pool() pool {
 		options.WorkerVolumeEncryption = cloud.WorkerVolumeEncryption{KMSInstanceID: e.KmsInstanceID, RootKeyID: e.WorkerVolumeCRKID, KMSAccountID: e.KMSAccountID}
 	}
 	return pool{
-		id: l.ID, name: l.PoolName, flavor: plain(l.Flavor), size: l.WorkerCount, labels: l.Labels, taints: parseTaints(l.Taints),
+		id: l.ID, name: l.PoolName, flavor: plainFlavor(l.Flavor), size: l.WorkerCount, labels: l.Labels, taints: parseTaints(l.Taints),
 		autoscaled: l.AutoscaleEnabled, vpc: l.VpcID, options: options, state: l.ActualState, deleteFailed: l.ActualState == deleteFailed,
 		deleted: l.ActualState == "deleted", deleting: lifecycle(l.ActualState) == cloud.WorkerDeleting || l.DesiredState == "deleted",
 		zones: networks(l.Zones, func(z containerv2.ZoneResp) (string, cloud.Network) {
@@ -192,18 +192,17 @@ func (l v2Pool) pool() pool {
 	}
 }
 
-// single asks for one pool: listings hold only a subset of what it says. It makes
-// sure that the answer is about the pool that was meant.
+// single asks for one pool that is listed, as listings leave fields out.
 func (p *Provider) single(ctx context.Context, g generation, poolID string) (pool, error) {
 	whole, err := p.ask(ctx, g, poolID)
-	if absent(err, ofPool) {
-		// It was listed a moment ago. A part of the service that is behind does not know a new pool yet.
+	if isAbsent(err, ofPool) {
+		// It was listed a moment ago: parts of the service know a new pool later than others.
 		err = &cloud.Error{Kind: cloud.Unavailable, Op: p.op("reading"), Message: "the cloud lists the pool and does not find it", Err: err}
 	}
 	return whole, err
 }
 
-// ask asks for one pool by its id.
+// ask asks for one pool by its ID, and makes sure that the answer is about it.
 func (p *Provider) ask(ctx context.Context, g generation, poolID string) (pool, error) {
 	var got v2Pool
 	if err := p.get(ctx, "reading", to(g.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, poolID), &got); err != nil {
@@ -216,7 +215,7 @@ func (p *Provider) ask(ctx context.Context, g generation, poolID string) (pool, 
 	return whole, p.check(whole)
 }
 
-// check refuses a pool that cannot be as it is.
+// check refuses a pool that cannot be as it is listed.
 func (p *Provider) check(o pool) error {
 	if o.id == "" || o.name == "" {
 		return p.implausible("a worker pool has no id or name")
@@ -230,8 +229,7 @@ func (p *Provider) check(o pool) error {
 	return nil
 }
 
-// workersOf gives those of one pool. With all, they are picked from the list of the
-// whole cluster, which is never empty.
+// workersOf lists the workers of one pool. With all, it picks them from the list of the whole cluster, which is never empty.
 func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all bool) ([]cloud.Worker, error) {
 	at := to(g.traits().workers+"&pool=%s", p.cfg.ClusterID, of.id)
 	if all {
@@ -248,7 +246,7 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 	var out []cloud.Worker
 	for _, w := range list {
 		if w.unknown && w.poolID == of.id && updates() {
-			w.State = cloud.WorkerDeployed // the master cannot tell for that time
+			w.State = cloud.WorkerDeployed // as it is not known while the master is updated
 		}
 		if w.State == cloud.WorkerDeployed {
 			w.Message = ""
@@ -256,8 +254,8 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 		w.Outdated = cmp.Or(w.Outdated, outdatedSystem(w.system, of.options.OperatingSystem))
 		w.Message = p.session.scrub(w.Message)
 		switch {
-		case !w.claims(of, all), p.former(w, of):
-			// Others' workers may be as they like, and what is left of a former pool of the name may stay for long.
+		case !w.belongsTo(of, all), p.isOfFormerPool(w, of):
+			// Workers of other pools do not matter, and those of a former pool of the name may stay for long.
 		case w.err != nil:
 			return nil, p.implausible("worker %q of the pool cannot be read: %v", w.ID, w.err)
 		case checkID("worker", w.ID) != nil || w.poolID == "":
@@ -272,7 +270,7 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 	return p.distinctWorkers(out)
 }
 
-// distinctWorkers has each worker once: one that is listed twice would count twice.
+// distinctWorkers merges the entries of a worker that is listed twice.
 func (p *Provider) distinctWorkers(sorted []cloud.Worker) (out []cloud.Worker, err error) {
 	for _, w := range sorted {
 		if len(out) == 0 || out[len(out)-1].ID != w.ID {
@@ -289,13 +287,13 @@ func (p *Provider) distinctWorkers(sorted []cloud.Worker) (out []cloud.Worker, e
 	return out, nil
 }
 
-// claims: by its id or name, the worker is of the pool. Where only that was listed, it is so without either.
-func (w worker) claims(of pool, all bool) bool {
+// belongsTo reports whether the worker is of the pool, by its ID or name. Where only the pool was listed, it is also without either.
+func (w worker) belongsTo(of pool, all bool) bool {
 	return w.poolID == of.id || w.poolName == of.name || !all && w.poolID == "" && w.poolName == ""
 }
 
-// former: the worker is of a pool of the same name that is on its way out.
-func (p *Provider) former(w worker, of pool) bool {
+// isOfFormerPool reports whether the worker is of a pool of the same name that is being deleted.
+func (p *Provider) isOfFormerPool(w worker, of pool) bool {
 	known := p.known[w.poolID]
 	return w.poolID != of.id && w.poolID != "" && (w.State == cloud.WorkerDeleting || known != nil && known.leaving)
 }

@@ -34,7 +34,7 @@ func (g classic) pools(ctx context.Context) (out []pool, err error) {
 	for _, m := range list {
 		l := m.is
 		out = append(out, pool{
-			err: m.err, id: l.ID, name: l.Name, flavor: plain(l.MachineType), size: l.Size, labels: l.Labels,
+			err: m.err, id: l.ID, name: l.Name, flavor: plainFlavor(l.MachineType), size: l.Size, labels: l.Labels,
 			autoscaled: l.AutoscaleEnabled, deleted: l.State == "deleted", deleting: lifecycle(l.State) == cloud.WorkerDeleting, deleteFailed: l.State == deleteFailed, state: cmp.Or(l.ReasonForDelete, l.State),
 			options: cloud.PoolOptions{OperatingSystem: l.OperatingSystem}, isolation: l.Isolation,
 			zones: networks(l.Zones, func(z containerv1.WorkerPoolZoneResponse) (string, cloud.Network) {
@@ -54,7 +54,7 @@ func (g classic) workers(ctx context.Context, at route) (out []worker, err error
 			continue
 		}
 		out = append(out, worker{err: m.err, poolID: l.PoolID, poolName: l.PoolName, unknown: isUnknown(l.State, l.Status), Worker: cloud.Worker{
-			ID: l.ID, NodeName: l.PrivateIP, Zone: l.Location, Flavor: plain(l.MachineType), State: v1State(l),
+			ID: l.ID, NodeName: l.PrivateIP, Zone: l.Location, Flavor: plainFlavor(l.MachineType), State: v1State(l),
 			DeleteFailed: l.State == deleteFailed, Physical: bareMetal.MatchString(l.MachineType), Outdated: outdated(l.KubeVersion, l.TargetVersion),
 			Message: cmp.Or(l.ErrorMessage, l.Status, l.State),
 		}})
@@ -62,7 +62,7 @@ func (g classic) workers(ctx context.Context, at route) (out []worker, err error
 	return out, err
 }
 
-// v1State: only "normal" is a node, "deployed" is not yet.
+// v1State gives the state of a worker: "normal" is a node, and "deployed" is not one yet.
 func v1State(w containerv1.Worker) cloud.WorkerState {
 	switch {
 	case w.State == "normal" && w.Status == "Ready":
@@ -87,8 +87,8 @@ func (g classic) create(ctx context.Context, name string, labels map[string]stri
 	return g.post(ctx, "creating", to("/v1/clusters/%s/workerpools", g.cfg.ClusterID), body)
 }
 
-// isolation that goes with a flavor: physical machines have none, and virtual ones are on hosts of the account's own where all those of the
-// cluster are.
+// isolation gives the isolation of a flavor: physical machines have none, and virtual ones are on hosts of the account's own where all
+// others of the cluster are.
 func isolation(flavor string, others []pool) string {
 	dedicated, shared := "private", "public"
 	virtual := slices.DeleteFunc(slices.Clone(others), func(o pool) bool { return bareMetal.MatchString(o.flavor) || o.isolation == "" })
@@ -102,7 +102,7 @@ func isolation(flavor string, others []pool) string {
 }
 
 func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Network, _ int, others []pool) (err error) {
-	if n = cmp.Or(n, usual(zone, others)); n == (cloud.Network{}) {
+	if n = cmp.Or(n, usualNetwork(zone, others)); n == (cloud.Network{}) {
 		if n, err = g.pickVLANs(ctx, zone); err != nil {
 			return err
 		}
@@ -122,8 +122,8 @@ type vlan struct {
 	}
 }
 
-// pickVLANs takes the first private VLAN that has a public one behind the same
-// router number, and that one, else the first private one. A zone without VLANs is left to the service, which makes them.
+// pickVLANs takes the first private VLAN with a public one behind the same router, and that one, else the first private one. A
+// zone without VLANs is left to the service, which makes them.
 func (g classic) pickVLANs(ctx context.Context, zone string) (n cloud.Network, err error) {
 	var listed []member[vlan]
 	if err := g.get(ctx, "listing the VLANs of zone "+zone+" for", to("/v1/datacenters/%s/vlans", zone), &listed); err != nil {
@@ -146,13 +146,13 @@ func (g classic) pickVLANs(ctx context.Context, zone string) (n cloud.Network, e
 			n = cloud.Network{PrivateVLAN: private.ID, PublicVLAN: list[i].ID}
 		}
 	}
-	if n.PrivateVLAN == "" && odd != nil { // the service would make another one
+	if n.PrivateVLAN == "" && odd != nil { // without any, the service would make another one
 		return n, g.implausible("a VLAN of zone %s cannot be read: %v", zone, odd)
 	}
 	return n, nil
 }
 
-// router is a router's number: "bcr01a.dal10" and "fcr01a.dal10" belong together.
+// router gives the number of the VLAN's router: "bcr01a.dal10" and "fcr01a.dal10" belong together.
 func (v vlan) router() string {
 	return strings.TrimLeft(v.Properties.PrimaryRouter, "abcdefghijklmnopqrstuvwxyz")
 }

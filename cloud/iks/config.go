@@ -26,7 +26,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/untrusted"
 )
 
-// Environment variables that override an endpoint.
+// The environment variables that override an endpoint.
 const (
 	CSEndpointVariable  = "IBMCLOUD_CS_API_ENDPOINT"
 	IAMEndpointVariable = "IBMCLOUD_IAM_API_ENDPOINT"
@@ -36,8 +36,7 @@ const (
 type Config struct {
 	// ClusterID is the cluster's id or name.
 	ClusterID string
-	// PoolName is the name of rrpool's pool: lower-case letters, digits and
-	// dashes, starting with a letter, at most 31.
+	// PoolName is the name of rrpool's pool, in the form of spec.provider.iks.poolName.
 	PoolName string
 	// ResourceGroup finds the cluster, by id; empty for none. Requests about a cluster
 	// that was found carry the cluster's own.
@@ -77,7 +76,7 @@ func New(c Config) (*Provider, error) {
 	}, nil
 }
 
-// secondName is that of the pool that takes over when flavor or options change. It has at most 31 letters as well.
+// secondName names the pool that takes over when flavor or options change, with at most 31 letters as well.
 func secondName(first string) string {
 	start := first[:min(len(first), 29)]
 	if start+"-b" == first {
@@ -86,17 +85,14 @@ func secondName(first string) string {
 	return start + "-b"
 }
 
-// complete checks what is given, and sets what is not.
+// complete checks the fields that are set, and sets the others.
 func (c *Config) complete() error {
-	err := checkID("cluster", c.ClusterID)
+	err := errors.Join(checkID("cluster", c.ClusterID), checkID("pool", c.PoolName))
 	if c.Region != "" {
 		err = errors.Join(err, checkID("region", c.Region))
 	}
 	if c.ResourceGroup != "" {
 		err = errors.Join(err, checkID("resource group", c.ResourceGroup))
-	}
-	if !poolPattern.MatchString(c.PoolName) {
-		err = errors.Join(err, fmt.Errorf("%q is not a valid pool name: use a-z, 0-9 and dashes, starting with a letter, at most 31", c.PoolName))
 	}
 	if err != nil {
 		return err
@@ -111,7 +107,7 @@ func (c *Config) complete() error {
 	return c.locate()
 }
 
-// locate fixes both endpoints.
+// locate sets both endpoints.
 func (c *Config) locate() error {
 	cs, iam := cmp.Or(c.CSEndpoint, os.Getenv(CSEndpointVariable)), cmp.Or(c.IAMEndpoint, os.Getenv(IAMEndpointVariable))
 	private, region := "", ""
@@ -134,7 +130,7 @@ func (c *Config) locate() error {
 	return nil
 }
 
-// endpoint is an address that paths can be put behind, and stay behind.
+// endpoint checks an address that paths are appended to.
 func endpoint(given string) (string, error) {
 	given = strings.TrimRight(given, "/")
 	u, err := url.Parse(given)
@@ -142,7 +138,7 @@ func endpoint(given string) (string, error) {
 		// The address may hold a credential, so it is not repeated.
 		return "", errors.New("the endpoint is not a plain http(s) address")
 	}
-	// What is sent to this machine crosses no network.
+	// Only to this machine itself is nothing sent over a network.
 	if u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
 		return "", errors.New("the endpoint has no TLS, and the API key would go there in the clear: give an https address")
 	}
@@ -154,12 +150,9 @@ func isPlain(u *url.URL) bool {
 		u.RawPath == "" && (u.Path == "" || path.Clean(u.Path) == u.Path)
 }
 
-// "DELETE …/workerpools/.." would delete the cluster. So an id is checked before any
-// address is built from it, also one that the cloud itself gave.
-var (
-	idPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
-	poolPattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,29}[a-z0-9])?$`)
-)
+// idPattern is what an ID must match before an address is built from it, also one that the cloud itself gave:
+// "DELETE …/workerpools/.." would delete the cluster.
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 func checkID(what, id string) error {
 	if !idPattern.MatchString(id) || strings.Contains(id, "..") {
@@ -168,13 +161,13 @@ func checkID(what, id string) error {
 	return nil
 }
 
-// route is the path of a request, or why an id in it cannot be used.
+// route is the path of a request, or the error of an ID that cannot be used in it.
 type route struct {
 	path string
 	err  error
 }
 
-// to builds a path with ids in it.
+// to builds a path from IDs.
 func to(format string, ids ...string) route {
 	args := make([]any, len(ids))
 	for i, id := range ids {
@@ -183,7 +176,7 @@ func to(format string, ids ...string) route {
 	return route{path: fmt.Sprintf(format, args...)}.with("resource", ids...)
 }
 
-// with checks ids that go into the request's body.
+// with checks IDs of the request's body.
 func (r route) with(what string, ids ...string) route {
 	for _, id := range ids {
 		r.err = errors.Join(r.err, checkID(what, id))

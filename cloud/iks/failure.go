@@ -17,7 +17,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// How long to leave the cloud alone.
+// How long the cloud is not asked.
 const (
 	// rateLimitPause when a 429 does not say: the limit is counted over 10 seconds.
 	rateLimitPause = 30 * time.Second
@@ -27,7 +27,7 @@ const (
 	deniedPause = time.Minute
 )
 
-// What a person can do about a cloud that is out of reach, or wants to be left alone.
+// What is added to messages for people.
 const (
 	lookAround = " (check the network from the manager to the cloud, any proxy in between, and https://cloud.ibm.com/status)"
 	ownFault   = " (that is the service's own trouble: https://cloud.ibm.com/status)"
@@ -52,7 +52,7 @@ const (
 	ofWorker  = "worker node"
 )
 
-// subject is what the service did not find, "" where it does not say.
+// subject gives what the service did not find, "" where it does not say.
 func subject(w errorBody) string {
 	text := strings.ToLower(w.Description)
 	missing := func(what string) bool { return strings.Contains(text, "specified "+what+" could not be found") }
@@ -67,25 +67,21 @@ func subject(w errorBody) string {
 	return ""
 }
 
-// absent: the service says that the subject does not exist. That its cluster cannot be found, or something else, does
-// not say it; where it does not name a subject it is taken for the one that was asked for.
-func absent(err error, what string) bool {
+// isAbsent reports whether err says that what does not exist. An error that names no subject is about what was asked for.
+func isAbsent(err error, what string) bool {
 	e, ok := errors.AsType[*cloud.Error](err)
-	if !ok || e.Kind != cloud.NotFound {
-		return false
-	}
-	return e.Subject == "" || e.Subject == what
+	return ok && e.Kind == cloud.NotFound && (e.Subject == "" || e.Subject == what)
 }
 
 // errNoWords is the cause of a 404 without a word of the service.
 var errNoWords = errors.New("status 404")
 
-// noPool: a pool that was asked for does not exist, in any of the ways in which a service may say that. One answer proves little.
-func noPool(err error) bool {
-	return absent(err, ofPool) || cloud.Is(err, cloud.InvalidInput) || errors.Is(err, errNoWords)
+// isNoPool reports whether err may say that the pool which was asked for does not exist. One such answer proves little.
+func isNoPool(err error) bool {
+	return isAbsent(err, ofPool) || cloud.Is(err, cloud.InvalidInput) || errors.Is(err, errNoWords)
 }
 
-// hasZone: the pool has the zone that was to be added.
+// hasZone reports whether err says that the pool has the zone which was to be added.
 func hasZone(err error) bool {
 	e, ok := errors.AsType[*cloud.Error](err)
 	return ok && e.Kind == cloud.Conflict && (e.Code == codeHasZone || strings.Contains(e.Message, "already part of the worker pool"))
@@ -102,7 +98,7 @@ type errorBody struct {
 	RecoveryCLI string `json:"recoveryCLI"`
 }
 
-// known reports whether the service itself spoke, not some proxy.
+// known reports whether the body is the service's, and not a proxy's.
 func (w errorBody) known() bool { return w.Code != "" || w.ErrorCode != "" }
 
 func (w errorBody) text() string {
@@ -119,8 +115,8 @@ func (w errorBody) text() string {
 	return text
 }
 
-// Words of refusals that are not about rrpool's own credentials: the cluster orders its workers with an API key, or
-// infrastructure credentials, that its owner has set, and its volumes' keys are read by a policy between two services.
+// Words of refusals that are not about rrpool's own credentials: the cluster orders workers with an API key, or infrastructure
+// credentials, that its owner has set, and an IAM policy between two services lets it read the keys of volumes.
 var (
 	infrastructureWords = regexp.MustCompile(`(?i)infrastructure\b.*\b(credential|permission)|token exchange|unable to connect to your softlayer|must be ordered with permission`)
 	keyServiceWords     = regexp.MustCompile(`(?i)\b(kms|key protect|hyper protect|root key)\b`)
@@ -150,7 +146,7 @@ func (s *session) unanswered(op string, err error) error {
 	return e
 }
 
-// senseless is the error of an answer that is not what was asked for, or cannot be true.
+// senseless is the error of an answer that is about something else, or cannot be true.
 func (s *session) senseless(op, why string) error {
 	return &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: "the cloud does not answer sensibly: " + s.scrub(why)}
 }
@@ -196,7 +192,7 @@ func (s *session) refused(op string, resp *http.Response, body []byte) error {
 	return e
 }
 
-// meaning of a refusal in the service's own words.
+// meaning gives the kind of a refusal by the service itself.
 func meaning(status int, w errorBody) cloud.Kind {
 	switch {
 	case poolplan.IsQuota(w.Description):
@@ -224,7 +220,7 @@ func (s *session) denied(e *cloud.Error) {
 	e.RetryAfter = max(e.RetryAfter, deniedPause)
 }
 
-// retryAfter reads the header, in seconds or as a date; 0 when it is missing or senseless.
+// retryAfter reads the header, in seconds or as a date; 0 when it is missing or cannot be read.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if text == "" {
@@ -239,11 +235,11 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(wait, 0), longestPause)
 }
 
-// longestMessage bounds what is taken over from an answer.
+// longestMessage bounds a text of the cloud's.
 const longestMessage = 400
 
-// scrub takes credentials out of a text of the cloud's, and brings it into one line of
-// characters that show: a proxy may repeat a request in its answer, or anything else.
+// scrub removes credentials from a text of the cloud's, and makes it one line of printable characters: a proxy's answer may repeat
+// the request.
 func (s *session) scrub(text string) string {
 	for _, secret := range s.secrets {
 		text = strings.ReplaceAll(text, secret, "***")
@@ -253,6 +249,6 @@ func (s *session) scrub(text string) string {
 	if len(text) > longestMessage {
 		text = text[:longestMessage] + "…"
 	}
-	// Half a letter would come back from a status as another one.
+	// A status cannot hold half a character.
 	return plan.Plain(strings.ToValidUTF8(text, ""), len(text))
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// smallest are the smallest flavors that IBM documents for the generations of virtual machines on VPC. Those of classic have one.
+// smallest has the smallest flavor that IBM documents for each generation of virtual machines on VPC. Classic has one generation.
 var smallest = map[string]string{"x2": "bx2.2x8", "x3": "bx3d.4x20"}
 
 const smallestClassic = "u3c.2x4"
 
-// virtual is the form of a flavor of a virtual machine without GPUs: bx2.4x16 and cx2d.4x8 are of generation x2, u3c.2x4 of 3c.
+// virtual matches the flavor of a virtual machine without GPUs: bx2.4x16 and cx2d.4x8 are of generation x2, u3c.2x4 of 3c.
 var virtual = regexp.MustCompile(`^[a-fh-z][a-z]*?(x[0-9f]|\dc)[a-z]*\.\d+x\d+`)
 
 func generationOf(flavor string) string {
@@ -29,8 +29,8 @@ func generationOf(flavor string) string {
 	return ""
 }
 
-// DefaultFlavors are those for a pool without a given one, the best first; machines are the cluster's other workers by flavor. A zone may
-// offer one generation alone. So the generation is that of most of these, and what the cluster has itself comes after the smallest.
+// DefaultFlavors gives the flavors for a pool where the user gives none, the best first; machines counts the cluster's other workers by
+// flavor. A zone may offer one generation only: the smallest flavor of the generation that most machines have comes first, then theirs.
 func DefaultFlavors(classic bool, machines map[string]int) []string {
 	workers := map[string]int{}
 	for flavor, n := range machines {
@@ -48,7 +48,7 @@ func DefaultFlavors(classic bool, machines map[string]int) []string {
 	return slices.Compact(append(out, own...))
 }
 
-// machines are the workers of pools by flavor.
+// machines counts the workers of pools by flavor.
 func machines(pools []pool) map[string]int {
 	out := map[string]int{}
 	for _, o := range pools {
@@ -59,7 +59,7 @@ func machines(pools []pool) map[string]int {
 	return out
 }
 
-// flavors are those that a pool to be made may have, the best first; one that takes over from a pool of ours has that one's. free: they are a choice.
+// flavors gives those that a pool to be made may have, the best first: a given one, that of the pool which it takes over from, or free ones.
 func (p *Provider) flavors(v view, given string) (list []string, free bool) {
 	for _, o := range v.named[:] {
 		if p.owns(o) {
@@ -72,8 +72,8 @@ func (p *Provider) flavors(v view, given string) (list []string, free bool) {
 	return DefaultFlavors(p.cluster.Provider == providerClassic, machines(v.others)), true
 }
 
-// chooseFlavor takes the first of flavors that every one of zones has. Where these are a free choice, it is among what is not deprecated, and
-// what the zones offer that has no fewer cores comes last. A refusal names others: the smallest that are no smaller come first.
+// chooseFlavor takes the first of flavors that all zones have. Where the choice is free, deprecated flavors are left out, and others with no
+// fewer cores are added at the end. A refusal names other flavors, first the smallest with no fewer cores.
 func (p *Provider) chooseFlavor(ctx context.Context, v view, flavors []string, free bool, zones []string) (string, error) {
 	wanted := flavors[0]
 	for i, zone := range zones {
@@ -83,12 +83,12 @@ func (p *Provider) chooseFlavor(ctx context.Context, v view, flavors []string, f
 		}
 		known, offered := there.known, there.offered
 		slices.SortStableFunc(offered, func(a, b string) int {
-			return cmp.Or(plan.TrueFirst(holds(a, wanted), holds(b, wanted)), compareSizes(a, b))
+			return cmp.Or(plan.TrueFirst(hasCoresOf(a, wanted), hasCoresOf(b, wanted)), compareSizes(a, b))
 		})
 		if free {
 			known = offered
 			if i == 0 {
-				flavors = slices.Concat(flavors, slices.DeleteFunc(slices.Clone(offered), func(f string) bool { return generationOf(f) == "" || !holds(f, wanted) }))
+				flavors = slices.Concat(flavors, slices.DeleteFunc(slices.Clone(offered), func(f string) bool { return generationOf(f) == "" || !hasCoresOf(f, wanted) }))
 			}
 		}
 		listed := slices.DeleteFunc(slices.Clone(flavors), func(f string) bool { return !slices.Contains(known, f) })
@@ -109,7 +109,7 @@ func (p *Provider) chooseFlavor(ctx context.Context, v view, flavors []string, f
 	return flavors[0], nil
 }
 
-// flavorToBe is that of a pool that does not exist yet, as far as the zones that the cluster has show it.
+// flavorToBe gives the flavor of a pool that does not exist yet, by the listings of the cluster's zones.
 func (p *Provider) flavorToBe(ctx context.Context, v view, want cloud.PoolSpec) (string, error) {
 	zones := slices.DeleteFunc(slices.Clone(v.state.ClusterZones), func(z string) bool { return len(want.Zones) > 0 && !slices.Contains(want.Zones, z) })
 	flavors, free := p.flavors(v, want.Flavor)
@@ -133,8 +133,8 @@ func compareSizes(a, b string) int {
 	return cmp.Or(cmp.Compare(coresA, coresB), cmp.Compare(memoryA, memoryB))
 }
 
-// holds: a has as many cores as b.
-func holds(a, b string) bool {
+// hasCoresOf reports whether a has as many cores as b, or more.
+func hasCoresOf(a, b string) bool {
 	coresA, _ := size(a)
 	coresB, _ := size(b)
 	return coresA >= coresB

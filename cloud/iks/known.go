@@ -16,23 +16,22 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// longestCommand bounds a command with the cloud's words in it. It is not cut, as half of it would do something else.
+// longestCommand bounds a command for people: labels that do not fit are left out.
 const longestCommand = 600
 
-// knownPool is a pool that was seen as ours: a label can be lost, and a listing can lack a pool. An id cannot be given
-// to another pool.
+// knownPool is a pool that was seen as ours. Its label can be lost, and a listing can lack it, but its ID is never another pool's.
 type knownPool struct {
-	// leaving: its deletion was acknowledged, or has shown, so that its absence is no surprise.
+	// leaving says that its deletion was acknowledged, or seen, so that it is expected to be absent.
 	leaving bool
 	// absent is since when it is neither listed nor found, zero while it is.
 	absent time.Time
-	// seen: this instance has seen it as ours; the others are known by what a former one wrote down.
+	// seen says that this process has seen it as ours; the others are known by PoolSpec.Known.
 	seen bool
-	// gone: it is not listed, and that is believed.
+	// gone says that it is not listed, and that this is believed.
 	gone bool
 }
 
-// learn takes in the ids of pools that were ours before this instance began.
+// learn takes in the IDs of pools that were ours before this process began.
 func (p *Provider) learn(ids []string) {
 	for _, id := range ids {
 		if checkID("pool", id) == nil {
@@ -52,17 +51,17 @@ func (p *Provider) know(id string) *knownPool {
 	return p.known[id]
 }
 
-// owns: the pool has one of our names, and our label. Other labels prove nothing. One on its way out may have none any more.
+// owns reports whether the pool has one of our names, and our label, which a pool that is being deleted may have lost.
 func (p *Provider) owns(o pool) bool {
 	return slices.Contains(p.names[:], o.name) && (o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName || o.deleting && p.known[o.id] != nil)
 }
 
-// couldBeOurs: half of what is known of the pool is that of ours.
-func (p *Provider) couldBeOurs(o pool) bool {
+// mayBeOurs reports whether the pool's ID, name or label is one of ours.
+func (p *Provider) mayBeOurs(o pool) bool {
 	return p.known[o.id] != nil || slices.Contains(p.names[:], o.name) || o.labels[v1alpha1.PoolLabel] == p.cfg.PoolName
 }
 
-// unmarked says that a pool is ours by its id alone, and how to mark it again; "" for any other pool.
+// unmarked says that a pool is ours by its ID only, and how to mark it again; "" for any other pool.
 func (p *Provider) unmarked(o pool) string {
 	switch {
 	case o.id == "" || p.known[o.id] == nil || p.owns(o):
@@ -74,8 +73,8 @@ func (p *Provider) unmarked(o pool) string {
 	return fmt.Sprintf("pool %s is rrpool's by its ID, but %s", o.name, p.mark(o))
 }
 
-// mark says what a pool of ours lacks, and how to mark it. IBM's command for labels replaces all of them, so it has to
-// name the others too: those that are in the form of labels, as people run it in a shell.
+// mark says which label a pool of ours lacks, and how to put it back. IBM's command replaces all labels, so it has to name the others
+// too. Those that are no valid labels are left out, as people run the command in a shell.
 func (p *Provider) mark(o pool) string {
 	label, left, out := v1alpha1.PoolLabel+"="+p.cfg.PoolName, "", 0
 	command := "ibmcloud ks worker-pool label set --cluster " + p.cfg.ClusterID + " --worker-pool " + o.id + " --label " + label
@@ -95,9 +94,9 @@ func (p *Provider) mark(o pool) string {
 	return fmt.Sprintf("lacks the label %s, so nothing is changed there: put the label back%s: %s", label, left, command)
 }
 
-// withUnlisted adds those of our pools that exist and are not listed. One that is not found either is only believed to
-// be gone when that lasts: it would be ordered once more, or stay, and cost, when all else is released. One that only a
-// former instance has seen is gone at once where the listing has another pool of ours, or nothing is ordered by this look.
+// withUnlisted adds our pools that exist and are not listed. One that is not found either is believed to be gone only after a while:
+// otherwise it would be ordered again, or stay, and cost, when all else is released. One that only an earlier process has seen is gone at
+// once where the listing has another pool of ours, or nothing is ordered by this look.
 func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, once bool) ([]pool, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -110,7 +109,7 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, o
 			known.absent, known.gone, known.leaving = time.Time{}, false, known.leaving || all[i].deleting || all[i].deleted
 			continue
 		}
-		if known.gone = known.leaving || known.lasts(now); known.gone {
+		if known.gone = known.leaving || known.isBelieved(now); known.gone {
 			continue
 		}
 		found, err := p.ask(ctx, g, id)
@@ -118,7 +117,7 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, o
 		case err == nil:
 			known.absent = time.Time{}
 			all = append(all, found)
-		case !noPool(err):
+		case !isNoPool(err):
 			return nil, err
 		case once || listed && !known.seen:
 			known.absent, known.gone = now.Add(-poolplan.SettlePause), true
@@ -138,12 +137,12 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, o
 	return all, nil
 }
 
-// lasts: it has been absent for so long that it is believed to be gone.
-func (k *knownPool) lasts(now time.Time) bool {
+// isBelieved reports whether the pool has been absent for so long that it counts as gone.
+func (k *knownPool) isBelieved(now time.Time) bool {
 	return !k.absent.IsZero() && now.Sub(k.absent) >= poolplan.SettlePause
 }
 
-// departed are those of these ids whose pools exist no more.
+// departed gives those of these IDs whose pools exist no more.
 func (p *Provider) departed(ids []string) (out []string) {
 	for _, id := range ids {
 		if known := p.known[id]; known != nil && known.gone {
@@ -153,7 +152,7 @@ func (p *Provider) departed(ids []string) (out []string) {
 	return out
 }
 
-// takeRenamed gives the pools that are ours by their ids, under other names, the places of pools that do not exist.
+// takeRenamed puts pools that are ours by their ID, and have other names, in the place of named ones that do not exist.
 func (p *Provider) takeRenamed(v *view) {
 	v.others = slices.DeleteFunc(v.others, func(o pool) bool {
 		free := slices.IndexFunc(v.named[:], func(n pool) bool { return n.id == "" })

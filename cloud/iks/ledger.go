@@ -9,9 +9,8 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// readLedger brings what was asked for lately up to date: with what another process has recorded, and with what the
-// pools show by now. A record that cannot be read is no empty one, as that would let everything be ordered again; nor is
-// one that is gone, as whoever replaces the object takes it away unknowingly.
+// readLedger updates the ledger by what another process has recorded, and by what the pools show. A record that cannot be read does
+// not count as empty, as everything could be ordered again; nor does one that is gone, as replacing the object removes it.
 func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec) {
 	record, text := cloud.RecordOf(ctx), ""
 	if record != nil {
@@ -27,18 +26,18 @@ func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec)
 		}
 	}
 	p.ledger = v.pair.See(p.ledger, want)
-	v.at(v.state.Name)
+	v.choose(v.state.Name)
 	switch {
 	case text != "":
 		p.kept = text == p.recorded
-	case p.kept && record != nil: // somebody replaced the object, and the next process is to know it
+	case p.kept && record != nil: // the object was replaced: the record is written again for the next process
 		if again := p.ledger.String(); record.Write(ctx, again) == nil {
 			p.recorded, p.kept = again, false
 		}
 	}
 }
 
-// record writes down that step is asked for, before it is: what nobody remembers would be ordered again.
+// record writes down that step is asked for, before it is: otherwise it could be ordered again.
 func (p *Provider) record(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
 	ledger := p.ledger.Asked(v.state.Request(step, want), min(want.Lasting, want.SizePerZone))
 	if record := cloud.RecordOf(ctx); record != nil {
@@ -52,11 +51,11 @@ func (p *Provider) record(ctx context.Context, v view, step poolplan.Step, want 
 	return nil
 }
 
-// answered takes in what came of the request that was recorded last. It is written down with the next one.
-func (p *Provider) answered(step poolplan.Step, err error) {
+// noteAnswer notes the answer to the request that was recorded last. It is written with the next one.
+func (p *Provider) noteAnswer(step poolplan.Step, err error) {
 	switch {
 	case err == nil, step.Kind == poolplan.AddZone && hasZone(err),
-		step.Kind != poolplan.Replace && takesAway(step, err): // where nothing was found to replace, nothing was ordered
+		step.Kind != poolplan.Replace && foundNothing(step, err): // where nothing was found to replace, nothing was ordered
 	case slices.Contains([]cloud.Kind{cloud.QuotaExceeded, cloud.InvalidInput, cloud.Conflict, cloud.Unauthorized, cloud.RateLimited, cloud.NotFound}, cloud.KindOf(err)):
 		p.ledger = p.ledger.Answered(false)
 	default:

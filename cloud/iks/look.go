@@ -19,7 +19,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// clusterKept is how long the cluster's own description counts: it decides on the API and on zones only.
+// clusterKept is how long a description of the cluster is used, which says only its generation and zones.
 const clusterKept = time.Hour
 
 // view is one look at the cloud: all that a change depends on.
@@ -29,11 +29,11 @@ type view struct {
 	named  [2]pool
 	pair   poolplan.Pair
 	others []pool
-	// vague: not all of the zones of others are known.
-	vague bool
-	// stale are former pools of our names that are on their way out beside the present ones.
+	// zonesUnsure says that not all zones of others are known.
+	zonesUnsure bool
+	// stale are former pools of our names that are being deleted.
 	stale []pool
-	// pool and state are those of the one that is looked at.
+	// pool and state are those of the pool that was chosen.
 	pool  pool
 	state poolplan.State
 	// flavor is that of a pool to be made.
@@ -42,8 +42,8 @@ type view struct {
 	unreadable error
 }
 
-// at looks at the pool of that name.
-func (v *view) at(name string) {
+// choose sets pool and state to those of the pool of that name.
+func (v *view) choose(name string) {
 	i := 0
 	if v.pair[1].Name == name {
 		i = 1
@@ -82,7 +82,7 @@ func (p *Provider) lookAtTaints(ctx context.Context, v *view, want cloud.PoolSpe
 	if !of.Owned && former.Owned {
 		of = former
 	}
-	if v.at(of.Name); !of.Owned || of.Deleting {
+	if v.choose(of.Name); !of.Owned || of.Deleting {
 		return nil
 	}
 	taints, known, err := p.poolTaints(ctx, *v, false)
@@ -94,8 +94,7 @@ func (p *Provider) lookAtTaints(ctx context.Context, v *view, want cloud.PoolSpe
 	return err
 }
 
-// readPools separates our pools from the others, and asks for what the listing leaves
-// out of ours: they are only believed whole.
+// readPools separates our pools from the others, and asks for ours where the listing leaves something out.
 func (p *Provider) readPools(ctx context.Context, v *view, once bool) error {
 	all, err := v.pools(ctx)
 	if err != nil {
@@ -121,7 +120,7 @@ func (p *Provider) readPools(ctx context.Context, v *view, once bool) error {
 	return nil
 }
 
-// distinct has each pool once. Where one is listed twice, and differently, it has no size, so that it is asked for itself.
+// distinct merges the entries of a pool that is listed twice. Where they differ, it has no size, so that the pool itself is asked for.
 func distinct(all []pool) (out []pool) {
 	slices.SortStableFunc(all, func(a, b pool) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.name, b.name)) })
 	for _, o := range all {
@@ -140,7 +139,7 @@ func distinct(all []pool) (out []pool) {
 	return out
 }
 
-// whole asks for a pool that is listed, unless the listing has all that a pool of ours must not be believed without.
+// whole asks for a pool that is listed, unless the listing says all that is needed of a pool of ours.
 func (p *Provider) whole(ctx context.Context, v *view, listed pool) (pool, error) {
 	if listed.id == "" || p.owns(listed) && listed.size != nil && listed.zones != nil && listed.flavor != "" {
 		return listed, nil
@@ -158,7 +157,7 @@ func (p *Provider) whole(ctx context.Context, v *view, listed pool) (pool, error
 func (p *Provider) separate(v *view, all []pool) error {
 	all = slices.DeleteFunc(all, func(o pool) bool { return o.deleted })
 	if len(all) == 0 {
-		// A cluster that is up has a pool. Believing this would make a second one.
+		// Every cluster has a pool. Ours would be ordered a second time.
 		return p.implausible("it lists no worker pool at all")
 	}
 	slices.SortFunc(all, func(a, b pool) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id)) })
@@ -166,14 +165,14 @@ func (p *Provider) separate(v *view, all []pool) error {
 	for _, o := range all {
 		switch err := p.check(o); {
 		case err == nil:
-		case p.couldBeOurs(o):
+		case p.mayBeOurs(o):
 			return err
 		case o.id == "" || o.name == "":
 			unreadable = err
 			continue
-		default: // that of others may be as it likes
+		default: // what is wrong with a pool of others does not matter
 			delete(o.zones, "")
-			v.vague = true
+			v.zonesUnsure = true
 		}
 		switch i := slices.Index(p.names[:], o.name); {
 		case i < 0:
@@ -199,13 +198,13 @@ func (p *Provider) separate(v *view, all []pool) error {
 	return nil
 }
 
-// describe is the pool of a name in the words of the port.
+// describe gives the state of the pool of a name.
 func (p *Provider) describe(v view, i int) poolplan.State {
 	zones := map[string]cloud.Network{}
 	for _, o := range v.others {
 		maps.Copy(zones, o.zones)
 	}
-	if len(zones) == 0 || v.vague {
+	if len(zones) == 0 || v.zonesUnsure {
 		for _, z := range p.cluster.WorkerZones {
 			zones[z] = cloud.Network{} // only their names count
 		}
@@ -248,7 +247,7 @@ func (p *Provider) inspect(ctx context.Context, v view, o pool, s *cloud.Pool) (
 	if s.Workers, err = p.workersOf(ctx, v, o, false); err != nil {
 		return err
 	}
-	if o.size == nil { // nothing is resized by it, but what is there counts
+	if o.size == nil { // no pool is resized by it
 		byZone := map[string]int{}
 		for _, w := range s.Workers {
 			if w.State != cloud.WorkerDeleting {
@@ -267,7 +266,7 @@ func (p *Provider) inspect(ctx context.Context, v view, o pool, s *cloud.Pool) (
 	return nil
 }
 
-// findGeneration finds out which API the cluster speaks, which never changes: what was read before counts while it cannot be read again.
+// findGeneration finds the API of the cluster, which never changes: where it cannot be read again, what was read before counts.
 func (p *Provider) findGeneration(ctx context.Context) (generation, error) {
 	if now := p.cfg.Now(); p.clusterRead.IsZero() || now.Sub(p.clusterRead) >= clusterKept {
 		if err := p.readCluster(ctx); err != nil && (p.clusterRead.IsZero() || cloud.Is(err, cloud.Unauthorized)) {
@@ -294,7 +293,7 @@ func (p *Provider) findGeneration(ctx context.Context) (generation, error) {
 	return nil, &cloud.Error{Kind: cloud.Unsupported, Op: fmt.Sprintf("reading cluster %q", p.cfg.ClusterID), Message: p.session.scrub(why)}
 }
 
-// description of a cluster: what is used of it, as the rest may be of any form.
+// description has the fields of a cluster that are used: the others may have any form.
 type description struct {
 	ID, Name, Provider, Type, State, MasterKubeVersion, Entitlement, NetworkPlugin string
 
@@ -303,10 +302,10 @@ type description struct {
 	Lifecycle         struct{ MasterState, MasterStatus string }
 }
 
-// updating are words about a master that is being updated: IBM documents that the state of workers is unknown then.
+// updating matches what is said of a master that is being updated. IBM documents that the state of workers is unknown then.
 var updating = regexp.MustCompile(`(?i)updating|updat\w*[ _]?in[ _]?progress`)
 
-// masterUpdates: the master is being updated, as the cloud says now. Where it says nothing, it is not.
+// masterUpdates reports whether the cloud says that the master is being updated now.
 func (p *Provider) masterUpdates(ctx context.Context) bool {
 	if p.cfg.Now().Sub(p.clusterRead) >= poolplan.SettlePause && p.readCluster(ctx) != nil {
 		return false
@@ -343,10 +342,9 @@ func (p *Provider) implausible(format string, args ...any) error {
 	return p.session.senseless(p.op("observing"), fmt.Sprintf(format, args...))
 }
 
-// confirm looks once more, right before a step that a wrong look would make
-// harmful. It says what to wait for, "" for nothing.
+// confirm looks again right before a step that would do harm if the first look was wrong. It says what to wait for, "" for nothing.
 func (p *Provider) confirm(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) (string, error) {
-	if mayTakeUnseen(v, step, want) {
+	if mayRemoveUnlisted(v, step, want) {
 		if err := p.confirmWorkers(ctx, v); err != nil {
 			return "", err
 		}
@@ -368,9 +366,9 @@ func (p *Provider) confirm(ctx context.Context, v view, step poolplan.Step, want
 	return "", nil
 }
 
-// mayTakeUnseen: the step would take workers away that were not listed. A pool that is still wanted is deleted because
-// it has no workers, not to be rid of them.
-func mayTakeUnseen(v view, step poolplan.Step, want cloud.PoolSpec) bool {
+// mayRemoveUnlisted reports whether the step could remove workers that were not listed. A pool that is still wanted is deleted
+// only because it has no workers.
+func mayRemoveUnlisted(v view, step poolplan.Step, want cloud.PoolSpec) bool {
 	return step.Kind == poolplan.RemoveZone || shrinks(v, step) || step.Kind == poolplan.DeletePool && want.SizePerZone > 0
 }
 
@@ -378,8 +376,8 @@ func shrinks(v view, step poolplan.Step) bool {
 	return step.Kind == poolplan.Resize && step.Size < v.state.SizePerZone
 }
 
-// confirmCluster: to a cluster that is on its way out no worker is ordered: ours vanish with it, and look like lost ones. A
-// state in words that are not known stops nothing.
+// confirmCluster refuses to order workers for a cluster that is being deleted: ours go with it, and would be ordered again. A state
+// that is not known stops nothing.
 func (p *Provider) confirmCluster(ctx context.Context, v view, step poolplan.Step) error {
 	if !slices.Contains([]poolplan.Kind{poolplan.Create, poolplan.AddZone, poolplan.Replace, poolplan.Resize}, step.Kind) || shrinks(v, step) {
 		return nil
@@ -404,7 +402,7 @@ func (p *Provider) confirmCluster(ctx context.Context, v view, step poolplan.Ste
 	}
 }
 
-// confirmTaints: the step brings workers.
+// confirmTaints makes sure of the pool's taints before a step that brings workers.
 func (p *Provider) confirmTaints(ctx context.Context, v view, want []cloud.Taint) (string, error) {
 	taints, _, err := p.poolTaints(ctx, v, true)
 	if err == nil && !poolplan.Tainted(taints, want) {
@@ -413,18 +411,17 @@ func (p *Provider) confirmTaints(ctx context.Context, v view, want []cloud.Taint
 	return "", err
 }
 
-// confirmWorkers: the step would take workers away that were not listed. A list
-// that is not of this pool alone cannot be empty unnoticed.
+// confirmWorkers compares the pool's workers with those in the list of the whole cluster, which cannot be empty unnoticed.
 func (p *Provider) confirmWorkers(ctx context.Context, v view) error {
 	again, err := p.workersOf(ctx, v, v.pool, true)
-	if err == nil && !maps.Equal(places(v.state.Workers), places(again)) {
+	if err == nil && !maps.Equal(zonesByWorker(v.state.Workers), zonesByWorker(again)) {
 		return p.implausible("its lists of the pool's workers differ")
 	}
 	return err
 }
 
-// places gives the zones of the workers that are not going away.
-func places(workers []cloud.Worker) map[string]string {
+// zonesByWorker gives the zones of the workers that are not being deleted.
+func zonesByWorker(workers []cloud.Worker) map[string]string {
 	out := map[string]string{}
 	for _, w := range workers {
 		if w.State != cloud.WorkerDeleting {
@@ -434,9 +431,8 @@ func places(workers []cloud.Worker) map[string]string {
 	return out
 }
 
-// confirmNone asks for the pools by their names: one that was created right before a crash may not be listed yet, and
-// would stay, and cost, when its deletion were taken for done, or get a second one beside it. Only a pool that shows delays that, as the code for
-// none is not documented.
+// confirmNone asks for the pools by their names: one that was created right before a crash may not be listed yet. It would stay, and
+// cost, or be created twice. Only a pool that is found delays the step, as the answer for none is not documented.
 func (p *Provider) confirmNone(ctx context.Context, v view) (string, error) {
 	for i, name := range p.names {
 		if v.named[i].id != "" {
@@ -445,7 +441,7 @@ func (p *Provider) confirmNone(ctx context.Context, v view) (string, error) {
 		var got containerv2.GetWorkerPoolResponse
 		err := p.get(ctx, "asking for", to(v.traits().pool+"?cluster=%s&workerpool=%s", p.cfg.ClusterID, name), &got)
 		switch {
-		case noPool(err):
+		case isNoPool(err):
 		case err != nil:
 			return "", err
 		case got.ID == "" || got.PoolName == "":
@@ -494,17 +490,17 @@ type taintMemory struct {
 	acknowledged time.Time
 }
 
-// see takes in what an answer holds; nil is an answer without taints.
+// see takes in the taints of an answer; nil is an answer without taints.
 func (m *taintMemory) see(taints []cloud.Taint, now time.Time) {
 	m.shown, m.reports, m.seen = taints, m.reports || taints != nil, now
 }
 
-// taintsKept is how long the taints count that a pool itself has shown, at rest.
+// taintsKept is how long the taints that a pool itself has shown are used.
 const taintsKept = 10 * time.Minute
 
-// poolTaints gives the taints of our pool, if they are known. It takes those of the listing when it has some. The
-// pool itself is asked when again is true, when what it showed is old, is not what the listing shows, or is not yet
-// what was set. Of a cloud that does not report taints, those count that it acknowledged a moment ago.
+// poolTaints gives the taints of our pool, if they are known: those of the listing, if it has some. The pool itself is asked for with
+// again, and when what it showed is old, is not what the listing shows, or is not yet what was set. Where the cloud does not report
+// taints, those count that it acknowledged a moment ago.
 func (p *Provider) poolTaints(ctx context.Context, v view, again bool) (taints []cloud.Taint, known bool, err error) {
 	m, listed, now := &p.taints, v.pool.taints, p.cfg.Now()
 	if m.pool != v.pool.id {
@@ -527,7 +523,7 @@ func (p *Provider) poolTaints(ctx context.Context, v view, again bool) (taints [
 	return taints, known, nil
 }
 
-// justSet: the cloud acknowledged taints a moment ago.
+// justSet reports whether the cloud acknowledged taints a moment ago.
 func (m *taintMemory) justSet(now time.Time) bool {
 	return now.Sub(m.acknowledged) < poolplan.SettlePause
 }

@@ -14,33 +14,11 @@ import (
 	"github.com/rrpool/rrpool/cloud/poolplan"
 )
 
-// listingPatience is how long an order is held up by listings of what there is to order.
+// listingPatience is how long an order waits for listings of flavors, zones and subnets.
 const listingPatience = 10 * time.Second
 
 // groupsOfAWorker are the security groups that a network interface of a VPC can have.
 const groupsOfAWorker = 5
-
-// checkIDs refuses ids that do not fit into a request.
-func checkIDs(want cloud.PoolSpec) error {
-	o := want.Options
-	given := map[string][]string{
-		"zone": want.Zones, "security group": o.SecurityGroups,
-		"flavor": {want.Flavor}, "operating system": {o.OperatingSystem}, "dedicated host pool": {o.DedicatedHostPoolID},
-		"KMS": {o.WorkerVolumeEncryption.KMSInstanceID, o.WorkerVolumeEncryption.RootKeyID, o.WorkerVolumeEncryption.KMSAccountID},
-	}
-	for _, n := range o.Networks {
-		given["network"] = append(given["network"], n.SubnetID, n.PrivateVLAN, n.PublicVLAN)
-	}
-	var err error
-	for _, what := range slices.Sorted(maps.Keys(given)) {
-		for _, id := range given[what] {
-			if id != "" || what == "zone" || what == "security group" {
-				err = errors.Join(err, checkID(what, id))
-			}
-		}
-	}
-	return err
-}
 
 // checkOrder refuses an order for what the cluster or the cloud does not have, before anything is ordered, and gives the flavor of a pool
 // to be made. Nothing is asked at rest. A listing that fails or is empty holds nothing up, as the order will tell: unchecked says so.
@@ -95,7 +73,7 @@ func (p *Provider) checkNewPool(ctx context.Context, v view, want cloud.PoolSpec
 	return flavor, err
 }
 
-// unlisted is the error of a listing that says nothing.
+// unlisted is the error of a listing that cannot be used.
 type unlisted struct{ error }
 
 // checkGrowth refuses more workers where no zone that they would come to has room for them, and says which zones have none where
@@ -139,7 +117,7 @@ func addressesNeeded(v view, step poolplan.Step) map[string]int {
 	return need
 }
 
-// checkOptions refuses what clusters of the other generation have, and networks of no use.
+// checkOptions refuses options that only the other generation has, and networks of zones that the pool has not.
 func (p *Provider) checkOptions(o cloud.PoolOptions, zones []string) error {
 	var wrong []string
 	add := func(field, value string) {
@@ -175,7 +153,7 @@ func (p *Provider) checkOptions(o cloud.PoolOptions, zones []string) error {
 	return p.invalidOrder("a %s cluster has no %s: leave it out; zones have %s here", kind, strings.Join(wrong, ", "), networks)
 }
 
-// invalidOrder is the error of an order that a person has to change. What the cloud lists comes last, as it may be long.
+// invalidOrder is the error of an order that a person has to change. What the cloud lists comes last in format, as it may be long.
 func (p *Provider) invalidOrder(format string, args ...any) error {
 	return &cloud.Error{Kind: cloud.InvalidInput, Op: p.op("checking the order of"), Message: p.session.scrub(fmt.Sprintf(format, args...))}
 }
@@ -184,7 +162,7 @@ func (p *Provider) invalidOrder(format string, args ...any) error {
 type offer struct {
 	ID, Name   string
 	Deprecated bool
-	// OCPUnsupported: OpenShift does not run on it.
+	// OCPUnsupported says that OpenShift does not run on it.
 	OCPUnsupported bool `json:"ocp_unsupported"`
 }
 
@@ -195,7 +173,7 @@ type offers struct {
 	odd error
 }
 
-// lacks: there is none of that name.
+// lacks reports whether there is certainly none of that name.
 func (o offers) lacks(name string) bool { return o.odd == nil && !slices.Contains(o.known, name) }
 
 func (p *Provider) offers(ctx context.Context, at route) (out offers, err error) {
@@ -204,7 +182,7 @@ func (p *Provider) offers(ctx context.Context, at route) (out offers, err error)
 		return offers{}, unlisted{err}
 	}
 	for _, m := range list {
-		switch name := plain(cmp.Or(m.is.Name, m.is.ID)); {
+		switch name := plainFlavor(cmp.Or(m.is.Name, m.is.ID)); {
 		case name == "":
 			out.odd = unlisted{fmt.Errorf("one in the cloud's list cannot be read: %w", cmp.Or(m.err, errors.New("it has no name")))}
 		case m.is.OCPUnsupported && p.openShift():
@@ -222,13 +200,12 @@ func (p *Provider) offers(ctx context.Context, at route) (out offers, err error)
 	return out, nil
 }
 
-// openShift: the cluster is one, by its type or its version.
+// openShift reports whether the cluster is one, by its type or its version.
 func (p *Provider) openShift() bool {
 	return p.cluster.Type == "openshift" || strings.HasSuffix(p.cluster.MasterKubeVersion, "_openshift")
 }
 
-// checkZones refuses a zone that does not exist, or is in another region than the cluster. Those that the cluster has are
-// known to be right.
+// checkZones refuses a zone that does not exist, or is in another region than the cluster. Zones of the cluster need no check.
 func (p *Provider) checkZones(ctx context.Context, v view, zones []string) error {
 	further := slices.DeleteFunc(slices.Clone(zones), func(z string) bool { return slices.Contains(v.state.ClusterZones, z) })
 	if len(further) == 0 {

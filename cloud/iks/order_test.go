@@ -154,11 +154,6 @@ func TestOptionsOfTheOtherGeneration(t *testing.T) {
 		iksserver.VPC: {
 			"no networks.privateVLAN in zone us-south-1 (1), networks.publicVLAN in zone us-south-1 (2): leave it out": {Networks: map[string]cloud.Network{"us-south-1": {PrivateVLAN: "1", PublicVLAN: "2"}}},
 			"networks names zone us-south-4, which is none of the pool's (us-south-1, us-south-2, us-south-3)":         {Networks: map[string]cloud.Network{"us-south-4": {SubnetID: "s"}}},
-			`"../x" is not a valid network id`:           {Networks: map[string]cloud.Network{"us-south-1": {SubnetID: "../x"}}},
-			`"" is not a valid security group id`:        {SecurityGroups: []string{""}},
-			`"a b" is not a valid KMS id`:                {WorkerVolumeEncryption: cloud.WorkerVolumeEncryption{KMSAccountID: "a b"}},
-			`"a?" is not a valid dedicated host pool id`: {DedicatedHostPoolID: "a?"},
-			`"A/B" is not a valid operating system id`:   {OperatingSystem: "A/B"},
 		},
 		iksserver.Classic: {
 			"no securityGroups (r006-a, r006-b)":               {SecurityGroups: []string{"r006-a", "r006-b"}},

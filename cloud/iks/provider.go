@@ -21,25 +21,25 @@ import (
 type Provider struct {
 	cfg     Config
 	session *session
-	// names are the pool's, and that of the one that takes turns with it when flavor or options change.
+	// names are those of the pool and of the one that takes over when flavor or options change.
 	names [2]string
-	// lock lets one call at a time look and then change.
+	// lock is held while a call looks and changes.
 	lock *semaphore.Weighted
 
-	// The rest is a memory of answers, guarded by lock; all of it can be lost.
+	// The rest is what was answered, guarded by lock; all of it can be lost.
 	// cluster was read at clusterRead, zero for never.
 	cluster     description
 	clusterRead time.Time
-	// leftSince is since when workers are waited for whose pool is no more.
+	// leftSince is since when workers of a deleted pool have been waited for.
 	leftSince time.Time
 	taints    taintMemory
-	// memory has what was asked for of each of the pools that names name.
+	// memory has what was asked for, by pool as in names.
 	memory [2]poolplan.Memory
-	// missed are the steps whose subject the cloud did not find.
+	// missed has the steps for which the cloud did not find what they remove.
 	missed map[string]bool
-	// known are the pools that were seen as ours, by id.
+	// known are the pools that were seen as ours, by ID.
 	known map[string]*knownPool
-	// ledger has what was asked for lately, and recorded is the text it was last written as, or read from: kept says that it was there.
+	// ledger has what was asked for lately. recorded is the text that it was last written as, or read from; kept says that the object has it.
 	ledger   poolplan.Ledger
 	recorded string
 	kept     bool
@@ -50,7 +50,7 @@ var _ cloud.Provider = (*Provider)(nil)
 // Name implements cloud.Provider.
 func (p *Provider) Name() string { return "iks" }
 
-// Format implements fmt.Formatter: no verb shows what is inside, which is secret.
+// Format implements fmt.Formatter, so that no verb shows the credentials.
 func (p *Provider) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "iks(cluster %s, pool %s)", p.cfg.ClusterID, p.cfg.PoolName)
 }
@@ -61,7 +61,7 @@ func (p *Provider) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool
 		return cloud.Pool{}, cloud.Interrupted(ctx, p.op("observing"))
 	}
 	defer p.lock.Release(1)
-	want.Flavor = plain(want.Flavor)
+	want.Flavor = plainFlavor(want.Flavor)
 	v, err := p.look(ctx, want)
 	pool := v.pair.Pool(want)
 	pool.Gone = p.departed(want.Known)
@@ -73,13 +73,10 @@ func (p *Provider) Observe(ctx context.Context, want cloud.PoolSpec) (cloud.Pool
 
 // Ensure implements cloud.Provider.
 func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
-	if err := checkIDs(want); err != nil {
-		return cloud.Progress{}, cloud.InvalidSpec("%s", p.session.scrub(err.Error()))
-	}
 	if err := poolplan.Validate(want); err != nil {
 		return cloud.Progress{}, err
 	}
-	want.Flavor = plain(want.Flavor)
+	want.Flavor = plainFlavor(want.Flavor)
 	return p.change(ctx, want, func(s poolplan.Pair) (poolplan.Step, error) { return s.Next(want) })
 }
 
@@ -106,7 +103,7 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	if err != nil {
 		return cloud.Progress{}, err
 	}
-	v.at(step.Pool)
+	v.choose(step.Pool)
 	var unchecked string
 	if v.flavor, unchecked, err = p.checkOrder(ctx, v, step, want); err != nil {
 		return cloud.Progress{}, err
@@ -143,7 +140,7 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 	if err == nil {
 		err = p.apply(ctx, v, step, want)
 	}
-	p.answered(step, err)
+	p.noteAnswer(step, err)
 	memory := &p.memory[slices.Index(p.names[:], step.Pool)]
 	if err == nil {
 		memory.Note(step, p.cfg.Now())
@@ -155,9 +152,9 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 	}
 	switch cloud.KindOf(err) {
 	case cloud.NotFound:
-		if takesAway(step, err) {
+		if foundNothing(step, err) {
 			memory.Note(step, p.cfg.Now())
-			return p.gone(step, err)
+			return p.alreadyGone(step, err)
 		}
 	case cloud.Unavailable:
 		if refused := memory.Lost(step, err, p.cfg.Now()); step.Kind == poolplan.Create && !refused {
@@ -175,21 +172,21 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 	return cloud.Progress{}, err
 }
 
-// takesAway: the step takes away what the cloud did not find.
-func takesAway(step poolplan.Step, err error) bool {
+// foundNothing reports whether err says that what step removes does not exist.
+func foundNothing(step poolplan.Step, err error) bool {
 	switch step.Kind {
 	case poolplan.Remove, poolplan.Replace:
-		return absent(err, ofWorker)
+		return isAbsent(err, ofWorker)
 	case poolplan.RemoveZone, poolplan.DeletePool:
-		return absent(err, ofPool)
+		return isAbsent(err, ofPool)
 	case poolplan.None, poolplan.Create, poolplan.SetTaints, poolplan.AddZone, poolplan.Resize:
 	}
 	return false
 }
 
-// gone: the cloud did not find what step was to take away. It lists that a while longer; when it still does by the next
-// try, nothing is gone.
-func (p *Provider) gone(step poolplan.Step, err error) (cloud.Progress, error) {
+// alreadyGone is the progress where the cloud did not find what step removes. It may be listed a while longer; when it still is at
+// the next try, it is not gone.
+func (p *Provider) alreadyGone(step poolplan.Step, err error) (cloud.Progress, error) {
 	if subject := step.Pool + step.String(); !p.missed[subject] {
 		p.missed[subject] = true
 		return cloud.Progress{WaitingFor: "the cloud to list what is gone no more"}, nil
@@ -200,7 +197,7 @@ func (p *Provider) gone(step poolplan.Step, err error) (cloud.Progress, error) {
 	}
 }
 
-// apply carries a step out.
+// apply makes the request of a step.
 func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
 	cluster, id := p.cfg.ClusterID, v.pool.id
 	switch step.Kind {
@@ -229,10 +226,9 @@ func (p *Provider) apply(ctx context.Context, v view, step poolplan.Step, want c
 	return nil
 }
 
-// createPool makes the pool. A name that is taken although the listing did not show
-// it is most likely our own pool, whose creation was answered too late.
+// createPool makes the pool. Where the name is taken and not listed, it is most likely our own pool, whose creation was not answered.
 func (p *Provider) createPool(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
-	// Keys of Kubernetes itself are not among the labels: kubelets refuse some.
+	// Kubelets refuse some labels with keys of Kubernetes itself.
 	labels := map[string]string{v1alpha1.PoolLabel: p.cfg.PoolName, v1alpha1.OptionsLabel: poolplan.Fingerprint(want)}
 	want.Flavor, want.SizePerZone = v.flavor, step.Size
 	err := v.create(ctx, step.Pool, labels, want, v.others)
@@ -247,7 +243,6 @@ func (p *Provider) setTaints(ctx context.Context, poolID string, taints []cloud.
 	for _, t := range taints {
 		body.Taints[t.Key] = t.Value + ":" + t.Effect
 	}
-	// What was known of them is about to change.
 	p.taints = taintMemory{pool: poolID, reports: p.taints.reports}
 	err := p.post(ctx, "setting the taints of", to("/v2/setWorkerPoolTaints"), body)
 	if err == nil {
@@ -265,7 +260,7 @@ func (p *Provider) get(ctx context.Context, doing string, at route, out any) err
 	return p.session.do(ctx, p.op(doing), http.MethodGet, at, nil, out)
 }
 
-// post changes something; the answer holds nothing that is needed.
+// post makes a change; nothing of the answer is needed.
 func (p *Provider) post(ctx context.Context, doing string, at route, body any) error {
 	return p.session.do(ctx, p.op(doing), http.MethodPost, at, body, nil)
 }

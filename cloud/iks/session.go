@@ -23,27 +23,25 @@ import (
 	"github.com/rrpool/rrpool/controllers/untrusted"
 )
 
-// session makes the requests, with one token. Its callers make one call at a time (Provider.lock).
+// session makes the requests, with one token. Provider.lock allows one call at a time.
 type session struct {
 	cfg Config
-	// group is the id of the resource group that requests name, "" for none: an empty
-	// header would mean the account's default group.
+	// group is the ID of the resource group that requests name, "" for none: an empty header would mean the default group.
 	group string
-	// classic: the cluster is one, and calls of the v1 API are about it.
+	// classic says that the cluster is one, which the v1 API is about.
 	classic bool
 	// token is what goes into Authorization; "" when a new one is due.
 	token   string
 	refresh string
 	renewAt time.Time
-	// account says what IAM has to accept about the service account's token that it got last, for people.
+	// account says for people what IAM has to accept of the service account's last token.
 	account string
-	// secrets must not appear in any text. The last keys and tokens are kept: an answer may be about a former one.
+	// secrets must not appear in any text: the last keys and tokens, as an answer may repeat a former one.
 	secrets []string
 }
 
-// do makes a request to the containers API, with the body unless that is nil, and
-// reads the answer into out unless that is nil. It repeats the request once with a new
-// token when the API says that an older one is no good: such a request has had no effect.
+// do makes a request to the containers API, with the body unless that is nil, and reads the answer into out unless that is nil. Where
+// the API refuses an older token, the request has had no effect, and is repeated once with a new one.
 func (s *session) do(ctx context.Context, op, method string, at route, body, out any) error {
 	if at.err != nil {
 		return &cloud.Error{Kind: cloud.InvalidInput, Op: op, Message: s.scrub(at.err.Error())}
@@ -75,7 +73,7 @@ func (s *session) do(ctx context.Context, op, method string, at route, body, out
 	}
 }
 
-// ensureToken makes sure of a token; fresh says that it was fetched just now.
+// ensureToken gets a token unless there is one; fresh says that it did.
 func (s *session) ensureToken(ctx context.Context) (fresh bool, err error) {
 	if s.token != "" && s.cfg.Now().Before(s.renewAt) {
 		return false, nil
@@ -126,7 +124,7 @@ func (s *session) login() (*rest.Request, error) {
 													Field("grant_type", "urn:ibm:params:oauth:grant-type:apikey").Field("apikey", key), nil
 }
 
-// keepSecret remembers the last 32.
+// keepSecret adds a secret, of which the last 32 are kept.
 func (s *session) keepSecret(secret string) {
 	if strings.TrimSpace(secret) == "" || slices.Contains(s.secrets, secret) {
 		return
@@ -135,7 +133,7 @@ func (s *session) keepSecret(secret string) {
 	s.secrets = s.secrets[max(0, len(s.secrets)-32):]
 }
 
-// limits of an answer: 5,000 workers are some 5 MB and 250,000 values.
+// limits bounds an answer: 5,000 workers are some 5 MB and 250,000 values.
 var limits = untrusted.Limits{Bytes: 16 << 20, Values: 500_000, Items: 20_000}
 
 // exchange makes one request and reads the answer into out, unless that is nil. The status is 0 without an answer.
@@ -168,7 +166,7 @@ func (s *session) exchange(ctx context.Context, op string, r *rest.Request, out 
 	return status, nil
 }
 
-// decode reads the body of a good answer: JSON where a value is expected, and no page of a proxy where nothing is.
+// decode reads the body of an answer with a status of success. What is no JSON may be a proxy's page.
 func decode(body []byte, out any) error {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -186,13 +184,13 @@ func decode(body []byte, out any) error {
 	return json.Unmarshal(body, out) //nolint:wrapcheck // becomes a cloud.Error in exchange
 }
 
-// opLogin is every exchange with IAM.
+// opLogin is the Op of every exchange with IAM.
 const opLogin = "getting an IAM token"
 
 // TokenAudience is the audience of the service account tokens that IAM takes.
 const TokenAudience = "iam"
 
-// byProfile: a trusted profile logs in, and no key.
+// byProfile reports whether a trusted profile logs in, and no key.
 func (c Config) byProfile() bool { return c.Profile != v1alpha1.TrustedProfile{} }
 
 // profile names the trusted profile for people.
@@ -200,8 +198,8 @@ func (c Config) profile() string {
 	return fmt.Sprintf("trusted profile %q", cmp.Or(c.Profile.ID, c.Profile.Name))
 }
 
-// loginByProfile asks IAM for a token of the trusted profile, with the service account's. Its file
-// is read each time: the kubelet writes another token into it before one expires.
+// loginByProfile is the request to IAM for a token of the trusted profile, by that of the service account, whose file is read each
+// time: the kubelet renews it.
 func (s *session) loginByProfile(request *rest.Request) (*rest.Request, error) {
 	content, err := os.ReadFile(s.cfg.TokenFile)
 	token := strings.TrimSpace(string(content))
@@ -224,8 +222,7 @@ func (s *session) loginByProfile(request *rest.Request) (*rest.Request, error) {
 	return request.Field("grant_type", "urn:ibm:params:oauth:grant-type:cr-token").Field("cr_token", token).Field(key, value), nil
 }
 
-// accountOf says what IAM has to accept about a service account's token, or why it will not. Only
-// words depend on it: IAM verifies the token.
+// accountOf says what IAM has to accept of a service account's token, or why it will not. It is for a message: IAM verifies the token.
 func (s *session) accountOf(token string) string {
 	var claims struct {
 		Subject  string   `json:"sub"`

@@ -67,16 +67,15 @@ func v2State(w containerv2.Worker) cloud.WorkerState {
 	return cloud.WorkerUnhealthy
 }
 
-// isUnknown: so the cloud calls the state or health of a worker that is to stay.
+// isUnknown reports whether the cloud calls the state or health of a worker unknown.
 func isUnknown(state, health string) bool {
 	return strings.EqualFold(state, "unknown") || lifecycle(state) == cloud.WorkerDeployed && strings.EqualFold(health, "unknown")
 }
 
-// deleteFailed is the state of what should have been deleted.
+// deleteFailed is the state after a deletion that the cloud has given up.
 const deleteFailed = "delete_failed"
 
-// lifecycle reads a life-cycle state. One that is not known is taken for a
-// worker that is not well, never for one to be thrown away.
+// lifecycle reads a life-cycle state. A worker in an unknown state is unhealthy, never failed, as those are replaced.
 func lifecycle(state string) cloud.WorkerState {
 	switch state {
 	case "deployed", "normal":
@@ -103,7 +102,7 @@ func (g vpc) create(ctx context.Context, name string, labels map[string]string, 
 	return g.post(ctx, "creating", to("/v2/vpc/createWorkerPool").with("VPC", vpcID), body)
 }
 
-// vpcID is the VPC that the cluster is in, "" when it is not known.
+// vpcID gives the cluster's VPC, "" when it is not known.
 func (g vpc) vpcID(others []pool) string {
 	if len(others) > 0 && others[0].vpc != "" {
 		return others[0].vpc
@@ -128,14 +127,14 @@ func (g vpc) checkRoom(ctx context.Context, zone string, n cloud.Network, worker
 	return err
 }
 
-// subnet of a zone. Where the answer has no count of its free addresses, it may have some.
+// subnet of a zone. Free is nil where the answer does not count its free addresses.
 type subnet struct {
 	ID, Zone string
 	Free     *int `json:"availableIPv4AddressCount"`
 }
 
-// holds: it has an address for each of so many workers.
-func (s subnet) holds(workers int) bool { return s.Free == nil || *s.Free >= max(workers, 1) }
+// hasRoomFor reports whether the subnet may have an address for each of so many workers.
+func (s subnet) hasRoomFor(workers int) bool { return s.Free == nil || *s.Free >= max(workers, 1) }
 
 func (s subnet) free() int {
 	if s.Free == nil {
@@ -144,7 +143,7 @@ func (s subnet) free() int {
 	return *s.Free
 }
 
-// subnets of a zone, those with the most room first. Where none can be read, and something is listed, they are not known.
+// subnets lists those of a zone, the one with the most room first. It fails where some are listed and none can be read.
 func (g vpc) subnets(ctx context.Context, zone string, others []pool) (list []subnet, err error) {
 	var listed []member[subnet]
 	at := to("/v2/vpc/getSubnets?vpc=%s&provider=%s&zone=%s", g.vpcID(others), providerVPC, zone)
@@ -165,8 +164,8 @@ func (g vpc) subnets(ctx context.Context, zone string, others []pool) (list []su
 	return list, err
 }
 
-// counts: some subnet of the cluster's zones has free addresses. Where none has, these are not counted.
-func (g vpc) counts(ctx context.Context, zone string, list []subnet, others []pool) bool {
+// countsAddresses reports whether a subnet of the cluster's zones has free addresses: where none has, the cloud does not count them.
+func (g vpc) countsAddresses(ctx context.Context, zone string, list []subnet, others []pool) bool {
 	some := func(s subnet) bool { return s.free() > 0 }
 	seen := map[string]bool{zone: true}
 	for _, o := range others {
@@ -181,10 +180,10 @@ func (g vpc) counts(ctx context.Context, zone string, list []subnet, others []po
 	return slices.ContainsFunc(list, some)
 }
 
-// pickSubnet takes the one that is asked for, else that of the other pools, unless it has too few free addresses, else the one
-// with the most room. A worker that is ordered into a full one never comes.
+// pickSubnet takes the subnet that is asked for, else that of the other pools, unless it has too few free addresses, else the one
+// with the most. A worker that is ordered into a full subnet never comes.
 func (g vpc) pickSubnet(ctx context.Context, zone, asked string, workers int, others []pool) (string, error) {
-	wanted := cmp.Or(asked, usual(zone, others).SubnetID)
+	wanted := cmp.Or(asked, usualNetwork(zone, others).SubnetID)
 	list, err := g.subnets(ctx, zone, others)
 	if err != nil {
 		if wanted != "" && ctx.Err() == nil {
@@ -193,12 +192,12 @@ func (g vpc) pickSubnet(ctx context.Context, zone, asked string, workers int, ot
 		return "", err
 	}
 	i := slices.IndexFunc(list, func(s subnet) bool { return s.ID == wanted })
-	room := slices.IndexFunc(list, func(s subnet) bool { return s.holds(workers) })
-	if room < 0 && len(list) > 0 && !g.counts(ctx, zone, list, others) {
+	room := slices.IndexFunc(list, func(s subnet) bool { return s.hasRoomFor(workers) })
+	if room < 0 && len(list) > 0 && !g.countsAddresses(ctx, zone, list, others) {
 		return cmp.Or(wanted, list[0].ID), nil // the order will tell
 	}
 	switch {
-	case wanted != "" && (i < 0 || list[i].holds(workers)):
+	case wanted != "" && (i < 0 || list[i].hasRoomFor(workers)):
 		return wanted, nil
 	case asked != "":
 		return "", g.invalidOrder("subnet %s in zone %s has %d free addresses, for %d workers: name one that has enough in spec.provider.iks.networks", asked, zone, list[i].free(), workers)

@@ -17,18 +17,6 @@ func Validate(want cloud.PoolSpec) error {
 	if len(want.Taints) == 0 {
 		return cloud.InvalidSpec("no taint is given, so any pod would run on the pool")
 	}
-	seen := map[string]bool{}
-	for _, t := range want.Taints {
-		switch {
-		case t.Key == "" || t.Value == "":
-			return cloud.InvalidSpec("taint %q has no key or no value", t.Key+"="+t.Value+":"+t.Effect)
-		case t.Effect != "NoSchedule" && t.Effect != "PreferNoSchedule" && t.Effect != "NoExecute":
-			return cloud.InvalidSpec("taint %q has the effect %q; use NoSchedule, PreferNoSchedule or NoExecute", t.Key, t.Effect)
-		case seen[t.Key]:
-			return cloud.InvalidSpec("taint %q is given twice; a pool has one taint per key", t.Key)
-		}
-		seen[t.Key] = true
-	}
 	return nil
 }
 

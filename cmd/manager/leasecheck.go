@@ -42,8 +42,8 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return record, raw, err //nolint:wrapcheck // client-go's own
 }
 
-// Update implements resourcelock.Interface. It refuses what client-go's elector does when it gives up late: it reads
-// the lease, and releases it although that is its successor's by now. A third manager would lead beside that one.
+// Update implements resourcelock.Interface. It refuses to release a lease that another manager holds by now, as client-go's
+// elector does when it gives up late: a third manager would lead beside that one.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" && l.holder != l.Identity() {
 		return errors.New("not released: another manager holds the lease")
@@ -54,9 +54,8 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 // leaseCheckFor is how long a look at the lease holds: much shorter than the lease.
 const leaseCheckFor = time.Second
 
-// leaseCheck keeps a manager from writing once another is in the lease. Leader election
-// alone does not: a leader that stood still for longer than its lease lasts (a paused
-// machine), or whose lease was deleted or edited, goes on for up to 10 s before it gives up.
+// leaseCheck keeps a manager from writing once another holds the lease. Leader election alone does not: a leader that was suspended for
+// longer than its lease, or whose lease was deleted or edited, goes on for up to 10 s.
 type leaseCheck struct {
 	reader    client.Reader
 	namespace string
@@ -68,13 +67,12 @@ type leaseCheck struct {
 	seen time.Time
 }
 
-// check gives the reason why this manager may not write, nil when it may. It is asked
-// only by a manager that leader election has let in.
+// check gives the reason why this manager, which was elected, may not write; nil when it may.
 func (l *leaseCheck) check(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	// By both clocks: on a machine that was paused, one of them has stood still.
+	// By the monotonic and the wall clock: on a machine that was suspended, one of them may have stopped.
 	if !l.seen.IsZero() && now.Sub(l.seen) < leaseCheckFor && now.Round(0).Sub(l.seen.Round(0)).Abs() < leaseCheckFor {
 		return nil
 	}

@@ -53,7 +53,7 @@ const (
 	eventSource = "rrpool.io/manager"
 )
 
-// collectAt is how much the heap grows, in percent, before garbage is collected: less than Go's 100, as a look at a large cluster leaves much.
+// collectAt is GOGC: less than Go's 100, as an observation of a large cluster leaves much garbage.
 const collectAt = 35
 
 // leaseDuration is client-go's own.
@@ -61,7 +61,7 @@ const leaseDuration = 15 * time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, tuning{})) }
 
-// tuning is how fast a manager's time passes, for tests.
+// tuning is a manager's clock, for tests.
 type tuning struct {
 	// now is the clock, wait how long a time by that clock really takes.
 	now  func() time.Time
@@ -170,7 +170,7 @@ func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.
 			FilterProvider: onlyReaders,
 			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 				c.MinVersion = tls.VersionTLS12
-				c.NextProtos = []string{"http/1.1"} // of HTTP/2, nothing is needed but its flaws would be ours
+				c.NextProtos = []string{"http/1.1"} // HTTP/2 is not needed
 			}},
 		},
 		HealthProbeBindAddress: o.probes,
@@ -185,8 +185,8 @@ func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.
 	return ctrl.NewManager(config, all) //nolint:wrapcheck // the caller wraps
 }
 
-// onlyReaders lets those read the metrics who prove by a token that they may: RBAC's verb get on the path /metrics. What
-// that asks of the apiserver has a client of its own, so that guesses do not hold up the manager's requests.
+// onlyReaders lets those read the metrics whose token may get the path /metrics by RBAC. It asks the apiserver by a client of its own,
+// so that guesses do not hold up the manager's requests.
 func onlyReaders(config *rest.Config, _ *http.Client) (server.Filter, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.Timeout = 5, 10, 10*time.Second

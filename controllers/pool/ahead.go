@@ -12,9 +12,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// try asks the datastore whether it would take what is written first, before any of that is, or a machine is ordered:
-// a value that it refuses would stop the rollout half way. A refusal is a problem of the cluster, as what the datastore
-// reports itself is, and so is an object of others under a name of ours. Whatever else is in the way leaves the answer unknown.
+// try asks the datastore whether it would take the first writes, before any of them, or of an order: a value that it
+// refuses would stop the rollout half way. A refusal is a problem of the cluster, and so is an object of others under a name of
+// ours. Any other error leaves the answer unknown.
 func (r *Reconciler) try(ctx context.Context, s *Scope) {
 	ahead := s.Step.Ahead
 	if len(ahead) == 0 || reflect.DeepEqual(ahead, r.tried) {
@@ -45,7 +45,7 @@ func (r *Reconciler) try(ctx context.Context, s *Scope) {
 	r.tried = ahead
 }
 
-// refused is what a trial shows to be in the way, nil where it shows nothing.
+// refused is the problem that a trial shows, nil for none.
 func refused(action plan.Action, err error) *plan.Problem {
 	var taken *calico.NameTakenError
 	switch {

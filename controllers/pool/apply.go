@@ -19,10 +19,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// apply takes the step's actions in order and stops at the first error, but for those that others do not depend on: a report
-// that cannot be asked for does not hold up the step, and a Node that cannot be written not the other Nodes. Where reports cannot be created, only refreshes are applied. An
-// error of the cloud is remembered and reported, not returned: the data plane is in order, and the cloud has its
-// own back-off.
+// apply takes the step's actions in order and stops at the first error that others depend on: a report that cannot be
+// asked for does not hold up the step, nor a Node that cannot be written the other Nodes. Where reports cannot be created, only
+// refreshes are applied. An error of the cloud is remembered and reported, not returned: the cloud has its own back-off.
 func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
 	actions, watchErr := s.Step.Actions, r.watch(ctx, s)
 	if watchErr != nil && !s.Step.Urgent && !urgent(s) {
@@ -52,8 +51,7 @@ func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
 	return watchErr
 }
 
-// watch asks for the reports that the step needs. A refusal asks for none and
-// leaves those that exist: they are what shows that it is over.
+// watch asks for the reports that the step needs. A refusal asks for none, and leaves those that exist: they show when it is over.
 func (r *Reconciler) watch(ctx context.Context, s *Scope) error {
 	if s.Step.Problem != nil && len(s.Step.Watch) == 0 {
 		return nil
@@ -117,8 +115,7 @@ func (r *Reconciler) poolDid(ctx context.Context, s *Scope, progress cloud.Progr
 // StepDeletePool is the step after the mesh is back, when deletionPolicy is Delete.
 const StepDeletePool = "DeletePool"
 
-// addFinalizer puts the finalizer on before anything else happens, so that a deletion
-// can never leave a cluster half way.
+// addFinalizer adds the finalizer before anything else is written, so that no deletion leaves a cluster half way.
 func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.RouteReflectorPool, needed bool) (bool, error) {
 	if !needed || object.DeletionTimestamp != nil || controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return false, nil
@@ -126,8 +123,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.RouteRef
 	return true, r.editFinalizers(ctx, object, controllerutil.AddFinalizer)
 }
 
-// reportPaused reconciles a paused object. It needs no finalizer where nothing was ever
-// done; one that is made anew for a cluster on route reflectors does.
+// reportPaused reconciles a paused object, which needs a finalizer if something in the cluster is rrpool's.
 func (r *Reconciler) reportPaused(ctx context.Context, s *Scope) (reconcile.Result, error) {
 	if changed, err := r.addFinalizer(ctx, s.object, !untouched(s)); err != nil || changed {
 		return retry(err)
@@ -135,9 +131,8 @@ func (r *Reconciler) reportPaused(ctx context.Context, s *Scope) (reconcile.Resu
 	return r.finish(ctx, s, r.rememberPools(ctx, s))
 }
 
-// untouched: nothing in the cluster's BGP, and nothing on its nodes, is of our
-// making, so there is nothing to restore, whatever is in the way of doing it. What
-// is found in a datastore that is locked, or another one, does not say that.
+// untouched reports whether nothing in the cluster's BGP and on its nodes is rrpool's, so that there is nothing to restore. A
+// datastore that is locked does not say that.
 func untouched(s *Scope) bool {
 	cluster := s.Cluster
 	ours := cluster.BGP.Saved != nil || s.inPlace() && anyPooled(cluster.Nodes) ||
@@ -146,15 +141,14 @@ func untouched(s *Scope) bool {
 	return len(cluster.Nodes) > 0 && !ours && cluster.Locked == nil
 }
 
-// releasable: the object is to go, and nothing of ours needs it any more. How the mesh was stays noted where only a person
-// can put that back.
+// releasable reports whether the object is being deleted, and nothing of rrpool's needs it any more. The note of how the mesh
+// was stays where only a person can restore that.
 func (s *Scope) releasable() bool {
 	noted := s.Step.Name == rollout.ForgetMesh && len(s.Step.Actions) == 0
 	return s.deleting() && (s.steady() || noted || s.Step.Problem != nil && untouched(s))
 }
 
-// release lets the object go once the mesh carries the cluster: first the pool,
-// when it is to be deleted, then the finalizer.
+// release deletes the pool, where that is wanted, and then removes the finalizer.
 func (r *Reconciler) release(ctx context.Context, s *Scope) error {
 	if err := r.Leading(ctx); err != nil {
 		return err
@@ -175,7 +169,7 @@ func (r *Reconciler) release(ctx context.Context, s *Scope) error {
 	return nil
 }
 
-// knownPools are the IDs of the pools that were ours. They are kept on the object: a pool whose label is lost is still ours.
+// knownPools gives the IDs of the pools that were ours, from the object: a pool whose label is lost is still ours.
 func knownPools(object *v1alpha1.RouteReflectorPool) []string {
 	if ids := object.Annotations[v1alpha1.PoolsAnnotation]; ids != "" {
 		return strings.Split(ids, ",")
@@ -183,11 +177,10 @@ func knownPools(object *v1alpha1.RouteReflectorPool) []string {
 	return nil
 }
 
-// mostPools is how many are remembered, the latest: two exist at a time at most.
+// mostPools is how many IDs are kept. At most two pools exist at a time.
 const mostPools = 4
 
-// rememberPools keeps the IDs of the pools that are ours on the object, without those that are gone: a manager that starts
-// would look for them.
+// rememberPools writes the IDs of the pools that are ours on the object, without those that are gone.
 func (r *Reconciler) rememberPools(ctx context.Context, s *Scope) error {
 	before, last := knownPools(s.object), r.poolClient.last
 	if s.inPlace() || last == nil {
@@ -215,8 +208,8 @@ func (r *Reconciler) rememberPools(ctx context.Context, s *Scope) error {
 	})
 }
 
-// deletePool reports whether there is no pool of ours any more. What hinders it
-// shows in ProviderReady; the way out is always deletionPolicy Retain.
+// deletePool deletes our pool, and reports whether it is gone. Where that fails, ProviderReady says why, and deletionPolicy
+// Retain ends it.
 func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 	s.Step = rollout.Step{
 		Name: StepDeletePool, Awaits: rollout.AwaitsWorkers, Timeout: rollout.WorkersTimeout,
@@ -255,7 +248,7 @@ func (r *Reconciler) editFinalizers(
 	return r.editObject(ctx, object, func(o client.Object) { edit(o, v1alpha1.Finalizer) })
 }
 
-// editObject changes what is of ours in the object's metadata.
+// editObject changes what is rrpool's in the object's metadata.
 func (r *Reconciler) editObject(ctx context.Context, object *v1alpha1.RouteReflectorPool, edit func(client.Object)) error {
 	if err := r.Leading(ctx); err != nil {
 		return err
@@ -269,7 +262,7 @@ func (r *Reconciler) editObject(ctx context.Context, object *v1alpha1.RouteRefle
 	return nil
 }
 
-// drain asks the pods of a node to go, and remembers which may not.
+// drain evicts the pods of a node, and remembers which may not go.
 func (r *Reconciler) drain(ctx context.Context, s *Scope, node string) (bool, error) {
 	attempt := r.attempt(node)
 	if s.now.Sub(attempt.at) < evictPause {

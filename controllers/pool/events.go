@@ -24,14 +24,14 @@ const (
 	maxAction = 128
 )
 
-// poolEvent is something that changed. Kubernetes folds events into one that differ
-// in nothing but the note, so action and related tell them apart.
+// poolEvent is an event about the RouteReflectorPool. Kubernetes folds events that differ only in the note, so action and related
+// have to differ too.
 type poolEvent struct {
 	kind, reason, action, note string
 	related                    runtime.Object
 }
 
-// actionEvent says what was changed in the cluster and why; zero for what is not worth an event.
+// actionEvent says what was changed in the cluster and why; zero for no event.
 func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 	e := poolEvent{kind: corev1.EventTypeNormal, action: step.Name, note: action.String() + ": " + step.Reason}
 	switch a := action.(type) {
@@ -63,7 +63,7 @@ func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 	return e
 }
 
-// racksLabelled is one event for all clients that a step labels, sent with the first: there may be thousands.
+// racksLabelled is one event for all clients that a step labels, sent with the first.
 func racksLabelled(action plan.SetRack, step rollout.Step) poolEvent {
 	if first := slices.IndexFunc(step.Actions, is[plan.SetRack]); first >= 0 && step.Actions[first] != action {
 		return poolEvent{}
@@ -81,13 +81,13 @@ func peerRef(name string) runtime.Object {
 	return &corev1.ObjectReference{APIVersion: "projectcalico.org/v3", Kind: "BGPPeer", Name: name}
 }
 
-// podsEvicted says how many pods were asked to leave a node, and why.
+// podsEvicted says how many pods were evicted from a node, and why.
 func podsEvicted(node string, count int, step rollout.Step) poolEvent {
 	note := fmt.Sprintf("evicted %d pods from node %s: %s", count, node, step.Reason)
 	return poolEvent{corev1.EventTypeNormal, "PodsEvicted", step.Name, note, nodeRef(node)}
 }
 
-// podsStay names the pods that are not evicted although they have an address of their own.
+// podsStay names the pods with an address of their own that are not evicted.
 func podsStay(node string, pods []string, step rollout.Step) poolEvent {
 	note := fmt.Sprintf("pods without a controller stay on node %s, because no controller would create them again: %s; "+
 		"move them yourself, or they meet what the change of role costs", node, few(pods))
@@ -102,7 +102,7 @@ func poolChanged(did string) poolEvent {
 // reasonRecovered is that of the event at the end of a problem.
 const reasonRecovered = "Recovered"
 
-// problemEvent says that rrpool holds still, and what would help; without a problem, that the one before is over.
+// problemEvent names a problem and its remedy; without one it says that the problem before is over.
 func problemEvent(p *plan.Problem, before, step string) poolEvent {
 	if p == nil {
 		return poolEvent{corev1.EventTypeNormal, reasonRecovered, step, "no longer hindered by " + before, nil}
@@ -110,7 +110,7 @@ func problemEvent(p *plan.Problem, before, step string) poolEvent {
 	return poolEvent{corev1.EventTypeWarning, p.Reason, step, plan.Linked(p.Message, p.Reason, maxNote), nil}
 }
 
-// released says that the object may go.
+// released says that the object is released.
 func released(s *Scope, last *cloud.Pool) poolEvent {
 	pool := "the worker pool is left as it is"
 	switch {
@@ -128,7 +128,7 @@ func released(s *Scope, last *cloud.Pool) poolEvent {
 	return poolEvent{kind, "Released", "Finalize", mesh + "; " + pool, nil}
 }
 
-// emit reports a change: to users by an event, to operators in the log.
+// emit reports a change by an event and in the log.
 func (r *Reconciler) emit(ctx context.Context, s *Scope, e poolEvent) {
 	if e.reason == "" {
 		return
@@ -143,7 +143,7 @@ func logEvent(ctx context.Context, s *Scope, e poolEvent) {
 	log.FromContext(ctx).Info(short(e.note), "event", e.reason, "step", s.Step.Name)
 }
 
-// send sends an event, if there may be one now.
+// send sends an event, if the budget allows it.
 func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 	allowed := r.budget.allows(e, s.now)
 	if allowed && r.Recorder != nil {
@@ -152,8 +152,8 @@ func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 	return allowed
 }
 
-// reportStep logs a new step, and emits an event for a new problem, or for its end. When problems change more often than
-// the budget allows, the latest state is sent as soon as it may be: the last event never names a problem that is over.
+// reportStep logs a new step, and emits an event for a new problem, or for its end. Where problems change more often than the
+// budget allows, the latest state is sent as soon as possible: the last event never names a problem that is over.
 func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	if s.Step.Name != r.stepName {
 		log.FromContext(ctx).Info("next step", "step", s.Step.Name, "reason", s.Step.Reason, "waitingFor", few(s.Step.WaitingFor))
@@ -178,22 +178,20 @@ func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	}
 }
 
-// short is a text as the API takes it. Words of nodes and of the cloud are in it.
+// short makes a text, which may have words of nodes and of the cloud, one that the API takes.
 func short(text string) string { return plan.Plain(text, maxNote) }
 
-// eventBudget limits how many events of a reason are sent. On usual days nothing is held back; it is for problems that
-// come and go all the time, and for another writer that undoes each change at once. Kubernetes itself folds events only
-// while the object is the very same, and its status, which we write, is part of it. The log has everything.
+// eventBudget limits how many events of a reason are sent, for problems that come and go, and for another writer that undoes each
+// change. Kubernetes itself folds events only while the object, with its status, does not change. The log has everything.
 type eventBudget map[string]*rate.Limiter
 
-// Actions are changes of the cluster. One reconciliation may promote hundreds of reflectors; a change that another
-// writer undoes is at most one action in each. The others are problems and their end.
+// Budgets of events about actions, of which one reconciliation may take hundreds, and of events about problems.
 const (
 	actionBurst, actionEvery   = 600, 10 * time.Second
 	problemBurst, problemEvery = 10, 5 * time.Minute
 )
 
-// allows says whether an event may be sent now, and counts it. A person must be able to rely on those about the mesh.
+// allows reports whether an event may be sent now, and counts it. Those about the mesh are always sent.
 func (b eventBudget) allows(e poolEvent, now time.Time) bool {
 	if strings.HasPrefix(e.reason, "Mesh") {
 		return true

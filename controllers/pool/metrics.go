@@ -24,8 +24,8 @@ const namespace = "rrpool"
 
 // Metrics are what rrpool exports to Prometheus.
 //
-// Of several managers one acts. The others export rrpool_leader 0 and what they counted while they acted; how the
-// cluster is they do not know, and those metrics are absent, never 0.
+// Of several managers one acts. The others export rrpool_leader 0 and their counters; metrics of the cluster, which they do not know,
+// are absent, never 0.
 type Metrics struct {
 	leader    prometheus.Gauge
 	steps     *prometheus.CounterVec
@@ -61,7 +61,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Lead notes that this manager acts. One that no longer does ends.
+// Lead notes that this manager acts. It does until its process ends.
 func (m *Metrics) Lead() { m.leader.Set(1) }
 
 // action notes one action and what came of it.
@@ -127,17 +127,16 @@ func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflect
 	}}))
 }
 
-// clusterGauges say how the object and the cluster are, as seen last. What is not known
-// is absent: a 0 that means "unknown" would be taken for one that means none.
+// clusterGauges describe the object and the cluster as last seen. What is not known is absent, never 0.
 type clusterGauges struct {
 	descs map[string]*prometheus.Desc
 	// seen is what is exported until the next reconciliation.
 	seen atomic.Pointer[samples]
-	// observedAt is when the cluster was last observed whole, zero for never by this manager.
+	// observedAt is when this manager last observed the whole cluster, zero for never.
 	observedAt time.Time
 }
 
-// sample is the value that one metric has when it is asked, with the values of its labels.
+// sample is a metric with the values of its labels, and its value when it is scraped.
 type sample struct {
 	name   string
 	labels []string
@@ -196,7 +195,7 @@ func (g *clusterGauges) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// publish adds what is known of the object even while the cluster cannot be observed.
+// publish exports now, and what is known of the object while the cluster cannot be observed.
 func (g *clusterGauges) publish(s *Scope, status v1alpha1.RouteReflectorPoolStatus, mesh string, now samples) {
 	now.add("object_present", 1)
 	mode := s.object.Spec.Mode
@@ -227,15 +226,15 @@ func (s *samples) addBool(name string, is bool, labels ...string) {
 	s.add(name, value, labels...)
 }
 
-// addOneOf gives the label that is the case 1, and the others 0.
+// addOneOf adds a sample for each label of all: 1 for is, 0 for the others.
 func (s *samples) addOneOf(name, is string, all ...string) {
 	for _, label := range all {
 		s.addBool(name, label == is, label)
 	}
 }
 
-// addReflectors sums up the route reflectors; nothing is known of them with a spec that is
-// refused. Sessions are those of reflectors that serve and report, for which a Timer gate does not ask.
+// addReflectors adds what the step says of the route reflectors: nothing where the spec is refused. With a Timer gate there are no reports of
+// sessions.
 func (s *samples) addReflectors(of *Scope, now func() time.Time) {
 	if wanted := of.Desired.Pool.SizePerZone * len(of.Desired.Pool.Zones); wanted > 0 || !of.reflecting() {
 		s.add("reflectors_wanted", wanted)
@@ -274,14 +273,14 @@ func serving(step rollout.Step) int {
 	return count(step.Reflectors, func(r evidence.Reflector) bool { return r.Serving })
 }
 
-// workerCounts is how many workers the pool should have, and has.
+// workerCounts counts the workers that the pool should have, and those that are deployed.
 func workerCounts(s *Scope, c *poolClient) (wanted, deployed int) {
 	deployed = count(c.last.Workers, func(w cloud.Worker) bool { return w.State == cloud.WorkerDeployed })
 	return cmp.Or(s.Desired.Pool.SizePerZone*len(s.Desired.Pool.Zones), c.last.SizePerZone*len(c.last.Zones)), deployed
 }
 
-// netDue: the mesh is off, and fewer reflectors serve than should. On the way back to the
-// mesh the plan does not count them: restoring it is the first step of all.
+// netDue reports whether the mesh is off, and fewer reflectors serve than should. On the way back to the mesh the step does not
+// say so, as the mesh is restored first.
 func netDue(s *Scope) bool {
 	if s.Step.Short || s.reflecting() || s.Cluster.BGP.MeshOn() {
 		return s.Step.Short
@@ -293,8 +292,7 @@ func netDue(s *Scope) bool {
 	return serving(s.Step) < max(1, min(current, s.Desired.MinServing))
 }
 
-// sessionDescs are the metrics of single reflectors and, counted, of their clients: a cluster has a few series for each
-// reflector and each zone, not one for each session.
+// sessionDescs describes the metrics of each reflector, and of its clients by zone: there is no series for each session.
 func sessionDescs(add func(name, help string, labels ...string)) {
 	const absent = "; absent while it does not report, and with the Timer gate."
 	add("reflector_sessions_established", "Established sessions of a route reflector with Ready nodes"+absent, "node", "zone")
@@ -335,7 +333,7 @@ func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
 	}
 }
 
-// youngest is since when the youngest Established session with a peer has been seen, zero while that is not known of all.
+// youngest gives since when the youngest Established session with a peer has been seen, zero where that is not known of all.
 func youngest(report plan.Status) time.Time {
 	var out time.Time
 	for _, session := range report.Sessions {

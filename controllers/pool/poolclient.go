@@ -17,16 +17,14 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// How often the provider is asked. One observation is two requests on IKS, and
-// an unchanged cluster may cost at most one request per minute.
+// How often the provider is asked. An observation is two requests on IKS, and a cluster at rest may cost one a minute.
 const (
 	intervalActive  = 15 * time.Second
 	intervalBlocked = 2 * time.Minute
 	intervalRest    = 5 * time.Minute
 )
 
-// pace is the pause between two changes that follow each other. After the last one
-// the cloud is busy, and is left alone for intervalActive.
+// pace is the pause between two changes. After the last one the cloud is busy, and is not asked for intervalActive.
 const pace = 2 * time.Second
 
 // How long a call may take. A look is several requests, of which IBM may take seconds for each; the creation of a classic pool was
@@ -41,7 +39,7 @@ const (
 // safety net cannot act. It is also how often an answer that has not come is looked for.
 const patience = 5 * time.Second
 
-// poolClient remembers what the provider said, and spares it questions. The zero value knows nothing.
+// poolClient asks the provider as seldom as it can, and remembers the answers. The zero value knows nothing.
 type poolClient struct {
 	config   ProviderConfig
 	provider cloud.Provider
@@ -49,9 +47,9 @@ type poolClient struct {
 	last    *cloud.Pool
 	lastAt  time.Time
 	seenFor cloud.PoolSpec
-	// outdated: the pool was changed since the last observation.
+	// outdated says that the pool was changed since the last observation.
 	outdated bool
-	// leaving is since when workers, and the pool by its ID, have been seen on their way out, or workers on their way in.
+	// leaving is since when workers, and the pool by its ID, have been seen being deleted, or workers being set up.
 	leaving map[string]time.Time
 	// pending is the call whose answer has not come yet, nil for none. Nothing else is asked meanwhile.
 	pending *call
@@ -67,7 +65,7 @@ type poolClient struct {
 
 // call is a question to the provider, in the background.
 type call struct {
-	// changes: it changes the pool, so its answer counts whatever the connection is by then: what was ordered may not be listed yet.
+	// changes says that the call changes the pool: it is waited for, also by another connection, as what it orders may not be listed yet.
 	changes bool
 	done    chan struct{}
 	err     error
@@ -75,7 +73,7 @@ type call struct {
 	take func(now time.Time, err error) (cloud.Progress, error)
 }
 
-// start asks in the background, for so long at most, and waits for the answer for so long as a reconciliation may.
+// start makes a call in the background, which ends after limit, and waits for its answer.
 func (c *poolClient) start(ctx context.Context, limit, wait time.Duration, asked *call, ask func(context.Context) error) {
 	if c.config.Type == v1alpha1.ProviderExistingNodes {
 		limit, wait = existingTimeout, changeTimeout
@@ -99,7 +97,7 @@ func (c *poolClient) start(ctx context.Context, limit, wait time.Duration, asked
 	}
 }
 
-// answered takes the answer to the pending call, if it has come: Progress is that of a change.
+// answered takes the answer to the pending call, if it has come. That of a look is no Progress and no error.
 func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
 	if c.pending == nil {
 		return cloud.Progress{}, nil
@@ -114,7 +112,7 @@ func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
 	return asked.take(now, asked.err)
 }
 
-// callHistory is the history of one kind of call.
+// callHistory is how the last calls of a kind ended.
 type callHistory struct {
 	errorSeries
 	failures  int
@@ -132,7 +130,7 @@ func (h *callHistory) fail(now time.Time, err error) {
 	h.notBefore = now.Add(backOff(err, h.failures))
 }
 
-// worthReporting is the error, but not of a cloud that is out of reach for a moment and whose last answer is known.
+// worthReporting gives the error, but not the first of a cloud that is out of reach, as its last answer is known.
 func (h *callHistory) worthReporting(last *cloud.Pool) error {
 	kind := cloud.KindOf(h.err)
 	momentary := kind == cloud.Unavailable || kind == cloud.RateLimited || kind == ""
@@ -142,8 +140,7 @@ func (h *callHistory) worthReporting(last *cloud.Pool) error {
 	return h.err
 }
 
-// use connects the provider that config describes, unless it is connected. What
-// is known of a pool is kept when only the way to reach it has changed.
+// use connects the provider that config describes, unless it is connected. What is known of the pool is kept where it is the same pool.
 func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.Problem {
 	if c.provider != nil && reflect.DeepEqual(c.config, config) {
 		return nil
@@ -162,10 +159,10 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	return nil
 }
 
-// forget drops all that is known, but a change that is pending and the record of those before.
+// forget drops all but a pending change and the record.
 func (c *poolClient) forget() { *c = poolClient{pending: c.pendingChange(), record: c.record} }
 
-// disconnect drops the connection and keeps the membership that was seen.
+// disconnect drops the connection, and keeps the last observation.
 func (c *poolClient) disconnect() {
 	c.provider, c.pending, c.waiting = nil, c.pendingChange(), ""
 	c.observing, c.ensuring = callHistory{}, callHistory{}
@@ -180,7 +177,7 @@ func (c *poolClient) pendingChange() *call {
 	return nil
 }
 
-// awaits is what the cloud has to do.
+// awaits says what the cloud has to do, "" for nothing.
 func (c *poolClient) awaits() string {
 	if c.pendingChange() != nil {
 		return "the cloud to answer, which takes minutes at times"
@@ -222,11 +219,11 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 	return true
 }
 
-// setupLimit is how long the cloud may set a worker up: half an hour is usual, and an hour for a reload.
+// setupLimit is how long the cloud may take to set a worker up: half an hour is usual, and an hour for a reload.
 const setupLimit = 2 * rollout.WorkersTimeout
 
-// noteLeaving notes since when the pool and its workers are on their way out. Where that lasts it is a problem: the cloud
-// may wait for a person, and what goes costs until it has gone. A worker that never gets ready counts as failed.
+// noteLeaving notes since when the pool and its workers are being deleted, and workers set up. Where that lasts it is a problem, as
+// the cloud may wait for a person. A worker that is never ready counts as failed.
 func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 	seen := map[string]time.Time{}
 	note := func(id string, limit time.Duration, doing, what string) time.Time {
@@ -269,7 +266,7 @@ func (c *poolClient) unmarked() string {
 }
 
 // lost says that the pool is ours without its label, and how to mark it again; "" for any other pool. Where no ID was written
-// down, as by earlier versions, the status may say so: that keeps rrpool from saying that it has no pool, and nothing is done by it.
+// down, as by earlier versions, status.pool may say so: then rrpool does not say that it has no pool, and changes nothing.
 func (c *poolClient) lost(s *Scope) string {
 	if c.unmarked() != "" || !c.foreign() || len(knownPools(s.object)) > 0 || s.object.Status.Pool != c.last.Name {
 		return c.unmarked()
@@ -280,8 +277,8 @@ func (c *poolClient) lost(s *Scope) string {
 // busy reports whether nothing can be asked now.
 func (c *poolClient) busy() bool { return c.provider == nil || c.pending != nil }
 
-// ensure moves the pool one step, unless the provider is to be left alone. Another wish does not wait out the failure of
-// the former, but where the cloud has asked for that.
+// ensure moves the pool one step, unless the provider is not to be asked yet. After a failure, another wanted pool is asked for at
+// once, unless the cloud limits the rate.
 func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (cloud.Progress, error) {
 	wanted := want
 	wanted.Ready, wanted.Stuck, wanted.Untainted, wanted.TaintsSeen, wanted.Known = nil, nil, nil, false, nil // what is seen is no wish
@@ -328,8 +325,7 @@ func (c *poolClient) change(ctx context.Context, now time.Time, ask func(context
 	return c.answered(now)
 }
 
-// usable is the pool as decisions may use it: nil while the provider does not
-// answer, and when the pool is not ours to count on.
+// usable gives the pool that decisions may rely on: nil while the provider does not answer, and where the pool is not ours alone.
 func (c *poolClient) usable() *cloud.Pool {
 	if c.provider == nil || c.last == nil || c.observing.err != nil || c.foreign() || c.unmarked() != "" || c.last.Autoscaled {
 		return nil
@@ -337,11 +333,11 @@ func (c *poolClient) usable() *cloud.Pool {
 	return c.last
 }
 
-// foreign: a pool of that name exists that rrpool did not make.
+// foreign reports whether a pool of that name exists that rrpool did not make.
 func (c *poolClient) foreign() bool { return c.last != nil && c.last.Exists && !c.last.Owned }
 
-// members are the zones of our pool's workers, by worker id, as last seen; nil while the provider has not answered,
-// and of a pool that is not ours. A machine never changes its pool, so an old answer is as good as a new one.
+// members gives the zones of our pool's workers, by worker ID, as last seen; nil while the provider has not answered, and of a
+// pool that is not ours. A worker never changes its pool.
 func (c *poolClient) members() map[string]string {
 	if c.last == nil || c.foreign() {
 		return nil
@@ -370,13 +366,12 @@ func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// blocked: a change was refused, so there is nothing new to see soon.
+// blocked reports whether a change was refused, so that nothing new is to be seen soon.
 func (c *poolClient) blocked() bool {
 	return c.ensuring.err != nil || c.foreign() || c.unmarked() != ""
 }
 
-// backOff is how long to leave the provider alone after a failure. What a
-// person has to solve is asked again slowly; the rest ever slower.
+// backOff gives the pause after a failure: intervalRest where a person has to act, and else one that grows with the failures.
 func backOff(err error, failures int) time.Duration {
 	wait := intervalRest
 	switch cloud.KindOf(err) {
@@ -389,14 +384,13 @@ func backOff(err error, failures int) time.Duration {
 	return max(wait, cloud.RetryAfter(err))
 }
 
-// errorSeries keeps the first error of a series with one key, so that a report of
-// the series does not change with every retry (ports, incident ids).
+// errorSeries keeps the first error of a series with one key, so that reports do not change with each retry (ports, incident IDs).
 type errorSeries struct {
 	key string
 	err error
 }
 
-// add notes err and gives the error to show.
+// add notes err, and gives the error to show.
 func (s *errorSeries) add(key string, err error) error {
 	if s.err == nil || s.key != key {
 		s.key, s.err = key, err

@@ -31,7 +31,7 @@ func cloudProblem(err error) *plan.Problem {
 	return plan.Problemf("Cloud"+string(kind), "%s", message)
 }
 
-// poolProblem says what is wrong with a pool as it was observed, nil for nothing.
+// poolProblem says what is wrong with an observed pool, nil for nothing.
 func poolProblem(pool cloud.Pool) *plan.Problem {
 	switch {
 	case pool.Exists && !pool.Owned:
@@ -71,7 +71,7 @@ func unrouted(s *Scope) *plan.Problem {
 // few joins the first three items.
 func few(items []string) string { return strings.Join(capped(items, 3), "; ") }
 
-// capped are the first items, as the API takes them, and how many more there are.
+// capped gives the first items, as the API takes them, and how many more there are.
 func capped(items []string, limit int) []string {
 	var out []string
 	for i, item := range items {
@@ -83,10 +83,9 @@ func capped(items []string, limit int) []string {
 	return out
 }
 
-// waitProblem says that a wait lasts longer than it should, nil while it does not. It
-// is a report: what is done stays the same.
+// waitProblem says that a wait takes longer than it should, nil for not. It only reports.
 func waitProblem(s *Scope, waiting []string) *plan.Problem {
-	if len(waiting) == 0 && has[plan.EnsurePool](s.Step) { // what is not as wanted does not become so
+	if len(waiting) == 0 && has[plan.EnsurePool](s.Step) { // the pool does not become as it is wanted
 		waiting = []string{s.Step.Reason}
 	}
 	if s.Step.Problem != nil || s.paused() || len(waiting) == 0 {
@@ -113,7 +112,7 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 			"ordered: let BIRD run (CALICO_NETWORKING_BACKEND=bird), or delete this object where something else carries the routes", s.Cluster.BGPUnknown, limit, few(waiting))
 	case rollout.AwaitsPods:
 		pods := few(waiting)
-		if len(s.blockedPods) > 0 { // that a budget keeps them says more than the wait
+		if len(s.blockedPods) > 0 { // a PodDisruptionBudget keeps them
 			pods += ": " + few(s.blockedPods)
 		}
 		return plan.Problemf(reason.DrainBlocked, "%s has been waiting for more than %s for %s: let the budget allow it (more replicas, "+
@@ -134,15 +133,14 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 	return nil
 }
 
-// labelled says which nodes get our label again and again, nil for none.
+// labelled says which nodes others label again and again, nil for none.
 func labelled(s *Scope) *plan.Problem {
 	label := s.object.Spec.BGP.NodeLabel
 	return plan.ProblemIf(len(s.Step.Labelled) > 0, reason.LabelReturns, "others put the label %s on nodes that are no route reflectors, as often as rrpool removes it: %s: "+
 		"find what does (kubectl get nodes -l %s --show-managed-fields -o yaml) and stop it; rrpool removes it ever more seldom", label, few(s.Step.Labelled), label)
 }
 
-// since is when this wait began. It is read from the status, so that
-// a restart does not begin it anew; what has been achieved does.
+// since gives when this wait began. It is kept in the status, so that a restart does not reset it; progress does.
 func since(s *Scope) metav1.Time {
 	before := s.object.Status.Step
 	// All nodes of a batch were seen in order, and the next batch follows.
@@ -153,7 +151,7 @@ func since(s *Scope) metav1.Time {
 	return before.Since
 }
 
-// advances: the action brings the step closer to its end.
+// advances reports whether the action brings the step closer to its end.
 func advances(action plan.Action) bool {
 	switch action.(type) {
 	case plan.RefreshStatus, plan.EnsurePool, plan.ReleasePool, plan.DrainNode:
@@ -162,7 +160,7 @@ func advances(action plan.Action) bool {
 	return true
 }
 
-// waiting is what the step waits for, in the cluster and in the cloud.
+// waiting gives what the step waits for, in the cluster and in the cloud.
 func (r *Reconciler) waiting(s *Scope) []string {
 	waiting := s.Step.WaitingFor
 	if awaited := r.poolClient.awaits(); awaited != "" && has[plan.EnsurePool](s.Step) && !slices.Contains(waiting, awaited) {

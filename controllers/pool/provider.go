@@ -34,8 +34,7 @@ func (k APIKey) GoString() string { return k.String() }
 // MarshalText keeps the key out of JSON and structured logs.
 func (k APIKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// ProviderConfig is what a provider is made from. Equal configs mean the same
-// provider; another key or profile means another one.
+// ProviderConfig is what a provider is made from. Another config, also another key, means another provider.
 type ProviderConfig struct {
 	Type          v1alpha1.ProviderType
 	ClusterID     string
@@ -54,8 +53,7 @@ type ProviderConfig struct {
 	NotReadyGrace       time.Duration
 }
 
-// identify chooses the provider and connects it. Whatever is in the way becomes
-// s.disconnected: the data plane does not depend on it.
+// identify chooses the provider and connects it. A failure becomes s.disconnected: the data plane does not depend on a provider.
 func (r *Reconciler) identify(ctx context.Context, s *Scope) {
 	s.Provider, s.platform = resolve(r.Platforms, s.object.Spec.Provider.Type, s.Cluster.Nodes)
 	if r.poolClient.config.Type != s.Provider {
@@ -81,9 +79,8 @@ func (r *Reconciler) connect(config ProviderConfig) (cloud.Provider, error) {
 	return r.Metrics.providers.Provider(provider), nil
 }
 
-// providerConfig describes the provider: the cluster at IBM Cloud and the credentials for it, or the
-// choice among existing nodes. A selector that cannot be read selects nothing there: the
-// way back needs none, and desire refuses the rest.
+// providerConfig describes the provider: the cluster and credentials, or the choice among existing nodes. A selector that cannot be read
+// is left out, as the way back needs none; else desire refuses it.
 func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConfig, *plan.Problem) {
 	spec := s.object.Spec.Provider
 	if s.inPlace() {
@@ -176,7 +173,7 @@ func crossCheck(clusterID string, named map[string]string) *plan.Problem {
 		"correct spec.provider.iks.clusterID", clusterID, nodes[0], named[nodes[0]])
 }
 
-// findKey reads the API key. Its absence is a problem, never an excuse for another provider.
+// findKey reads the API key. Without it no other provider is taken.
 func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (APIKey, *plan.Problem) {
 	missing := func(what string) (APIKey, *plan.Problem) {
 		return "", plan.Problemf(reason.CredentialsMissing, "Secret %q in namespace %q %s: store an IBM Cloud API key there: "+
@@ -202,7 +199,7 @@ func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (AP
 // ExistingPool is the name of the pool that existing nodes make up.
 const ExistingPool = "existing-nodes"
 
-// selectors reads the selectors of nodes; one that is wrong is empty and a problem.
+// selectors reads the selectors of nodes. One that cannot be read selects everything, and is a problem.
 func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Selector, problem *plan.Problem) {
 	read := func(field string, in metav1.LabelSelector) labels.Selector {
 		out, err := metav1.LabelSelectorAsSelector(&in)
@@ -216,8 +213,7 @@ func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Sele
 	return read("preferred", spec.Preferred), read("excluded", spec.Excluded), problem
 }
 
-// markExisting is fillIn for nodes that were there before: each is its own machine, and
-// belongs to the pool when it says so.
+// markExisting is fillIn for existing nodes: each is its own machine, and its label says whether it is in the pool.
 func markExisting(nodes []plan.Node) {
 	for i := range nodes {
 		nodes[i].WorkerID = nodes[i].Name
@@ -230,10 +226,9 @@ func anyPooled(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Pooled })
 }
 
-// fillIn adds what only the provider's side knows to the nodes: the machine behind each, whether it belongs to the
-// pool, and if so in which of the provider's zones it is. members are the zones of the pool's workers by ID, nil
-// while they are unknown. Once the cloud has answered, a node with a worker that is not in the pool is not either,
-// whatever its labels say: a kubelet may label its own node.
+// fillIn adds to the nodes what the provider knows: the machine behind each, whether it is in the pool, and then its zone.
+// members are the zones of the pool's workers by ID, nil while they are unknown. Once the cloud has answered, a node whose
+// worker is not in the pool is not either, whatever its labels say: a kubelet may label its own node.
 func fillIn(platform cloud.Platform, nodes []plan.Node, poolName string, members map[string]string) {
 	said := make([]cloud.Identity, len(nodes))
 	for i, n := range nodes {
@@ -272,9 +267,8 @@ func nodesOfWorkers(nodes []plan.Node, said []cloud.Identity) map[string]int {
 	return out
 }
 
-// poolOf is the pool as far as steps depend on it; nil when it is unknown. A worker's node is the one that
-// Kubernetes says it is: a node name can come back with another worker behind it. With rolling, outdated workers are to
-// be replaced.
+// poolOf is the pool as far as steps depend on it; nil when it is unknown. The nodes say which worker is behind them: a new
+// worker may get the node name of another. With rolling, outdated workers are to be replaced.
 func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool) *rollout.ObservedPool {
 	if pool == nil {
 		return nil
@@ -311,7 +305,7 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 	return out
 }
 
-// drift says in what way our pool differs from the wanted one besides its size.
+// drift says how our pool differs from the wanted one besides its size, "" for not.
 func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
 	switch lacking := untainted(pool, nodes, want); {
 	case !pool.Exists || want.Key == "":
@@ -323,7 +317,7 @@ func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
 	return ""
 }
 
-// untainted are the nodes of the dedicated pool that lack its taint, and do not give way to others anyway.
+// untainted gives the nodes of the dedicated pool that lack its taint, but for those that others replace anyway.
 func untainted(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) []plan.Node {
 	var out []plan.Node
 	for _, n := range nodes {
@@ -334,7 +328,7 @@ func untainted(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) []plan.Nod
 	return out
 }
 
-// former: the worker behind a node gives way to one with other options.
+// former reports whether the worker behind a node is to be replaced by one with other options.
 func former(pool *cloud.Pool, n plan.Node) bool {
 	return pool != nil && slices.ContainsFunc(pool.Workers, func(w cloud.Worker) bool { return w.Former && w.ID == n.WorkerID })
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// record is what the provider has asked of the cloud lately, in an annotation of the RouteReflectorPool. So a manager that starts
-// does not order anew what another one has ordered in vain. It bounds orders, and says how large the pool was meant to be; it takes no step.
+// record is the cloud.Record in an annotation of the RouteReflectorPool, so that a manager that starts does not repeat what another
+// one has ordered in vain. It only bounds orders, and says how large the pool was wanted.
 type record struct {
 	mu   sync.Mutex
 	text string
@@ -69,7 +69,7 @@ func (r *Reconciler) saveRecord(ctx context.Context, text string) error {
 	return nil
 }
 
-// lasting is the size per zone that was wanted when something was ordered last, 0 where that is unknown.
+// lasting gives the size per zone that was wanted at the last order, 0 where that is unknown.
 func (r *record) lasting(now time.Time) int {
 	ledger, err := poolplan.ReadLedger(r.Text(), now)
 	if err != nil {

@@ -24,8 +24,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// How fast a failing reconciliation is tried again. A datastore that comes back
-// may mean a mesh that has to come back: the longest wait is short.
+// How soon a failing reconciliation is tried again. The longest wait is short, as the mesh may have to come back.
 const (
 	retryFirst = 200 * time.Millisecond
 	retryMax   = 30 * time.Second
@@ -34,10 +33,10 @@ const (
 // singleton is the only request there is.
 var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.SingletonName}}
 
-// firstLook is how long a start waits for the datastore's first answer. After that its silence is worth reporting.
+// firstLook is how long a start waits for the datastore's first answer before it reports that there is none.
 const firstLook = 15 * time.Second
 
-// burst is how long changes are gathered: a migration brings thousands.
+// burst is how long changes are gathered before a reconciliation: a migration brings thousands.
 const burst = 100 * time.Millisecond
 
 // Signals report that the datastore has changed.
@@ -71,8 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error 
 	return nil
 }
 
-// signaled requests a reconciliation for every signal, once everything has been seen or firstLook is over: a manager
-// that starts does not report everything as unknown first.
+// signaled requests a reconciliation for every signal, once everything has been seen or firstLook is over.
 func signaled(by Signals) source.Func {
 	return func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		bounded, cancel := context.WithTimeout(ctx, firstLook)
@@ -94,7 +92,7 @@ func signaled(by Signals) source.Func {
 	}
 }
 
-// specChanged passes changes of the spec, of the finalizers, and the wish to be deleted; not our own status.
+// specChanged passes changes of the spec, of the finalizers and of the deletion timestamp, not of the status.
 func specChanged() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -104,7 +102,7 @@ func specChanged() predicate.Predicate {
 	})
 }
 
-// nodeChanged drops heartbeats, images and everything else that no step depends on.
+// nodeChanged passes changes that a step may depend on, not heartbeats or images.
 func nodeChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -115,7 +113,7 @@ func nodeChanged() predicate.Predicate {
 	}
 }
 
-// relevantFields is what decisions depend on in a node.
+// relevantFields keeps the fields of a node that decisions depend on.
 func relevantFields(node *corev1.Node) *corev1.Node {
 	out := &corev1.Node{}
 	out.Name, out.UID = node.Name, node.UID
@@ -139,7 +137,7 @@ func relevantFields(node *corev1.Node) *corev1.Node {
 	return out
 }
 
-// SlimNode is a cache transform: of 5,000 nodes only what matters is kept.
+// SlimNode is a cache transform that drops the fields of nodes that are not needed.
 func SlimNode(in any) (any, error) {
 	node, ok := in.(*corev1.Node)
 	if !ok {

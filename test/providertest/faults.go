@@ -15,8 +15,6 @@ func (s *suite) wrongSpecs() {
 	wrong := []func(*cloud.PoolSpec){
 		func(s *cloud.PoolSpec) { s.SizePerZone = 0 },
 		func(s *cloud.PoolSpec) { s.SizePerZone = -1 },
-		func(s *cloud.PoolSpec) { s.Taints = []cloud.Taint{taint, {Key: "a", Value: "x", Effect: "NoSchedule"}} },
-		func(s *cloud.PoolSpec) { s.Taints = []cloud.Taint{{Key: "a", Value: "b", Effect: "Sometimes"}} },
 	}
 	if s.machines != nil {
 		wrong = append(wrong, func(s *cloud.PoolSpec) { s.Taints = nil })
@@ -27,7 +25,6 @@ func (s *suite) wrongSpecs() {
 			func(s *cloud.PoolSpec) { s.Options.OperatingSystem = "UBUNTU_24_64" },
 			func(s *cloud.PoolSpec) { s.Options.Networks = map[string]cloud.Network{"a": {SubnetID: "s"}} },
 			func(s *cloud.PoolSpec) { s.Taints = []cloud.Taint{taint} },
-			func(s *cloud.PoolSpec) { s.Zones = []string{"a", "b", "a"} },
 		)
 	}
 	requests := s.Requests()
