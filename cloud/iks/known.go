@@ -122,9 +122,7 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, o
 		case once || listed && !known.seen:
 			known.absent, known.gone = now.Add(-poolplan.SettlePause), true
 		default:
-			if known.absent.IsZero() {
-				known.absent = now
-			}
+			known.absent = cmp.Or(known.absent, now)
 			unsure = cmp.Or(unsure, error(&cloud.Error{
 				Kind: cloud.Unavailable, Op: p.op("observing"), Err: err, RetryAfter: poolplan.SettlePause / 4, // so that a look comes when it ends
 				Message: fmt.Sprintf("pool %s is rrpool's, and is neither listed nor found any more: that is believed after %s", id, poolplan.SettlePause),

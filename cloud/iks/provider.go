@@ -104,14 +104,7 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 		return cloud.Progress{}, err
 	}
 	v.choose(step.Pool)
-	var unchecked string
-	if v.flavor, unchecked, err = p.checkOrder(ctx, v, step, want); err != nil {
-		return cloud.Progress{}, err
-	}
-	waiting, err := p.confirm(ctx, v, step, want)
-	if err == nil && waiting == "" {
-		err = p.confirmCluster(ctx, v, step)
-	}
+	unchecked, waiting, err := p.verify(ctx, &v, step, want)
 	if err != nil || waiting != "" {
 		return cloud.Progress{WaitingFor: waiting}, err
 	}
@@ -132,6 +125,17 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 		}
 	}
 	return progress, err
+}
+
+// verify makes sure, right before the step, that the cloud has what it orders, and that the look was right. waiting says what to wait for.
+func (p *Provider) verify(ctx context.Context, v *view, step poolplan.Step, want cloud.PoolSpec) (unchecked, waiting string, err error) {
+	if v.flavor, unchecked, err = p.checkOrder(ctx, *v, step, want); err == nil {
+		waiting, err = p.confirm(ctx, *v, step, want)
+	}
+	if err == nil && waiting == "" {
+		err = p.confirmCluster(ctx, *v, step)
+	}
+	return unchecked, waiting, err
 }
 
 // take makes the one change.

@@ -248,23 +248,7 @@ func (s *samples) addReflectors(of *Scope, now func() time.Time) {
 	s.add("reflectors", len(of.Step.Reflectors))
 	s.add("reflectors_serving", serving(of.Step))
 	if !of.Desired.Timer {
-		s.addSessions(of)
 		s.addEachReflector(of, now)
-	}
-}
-
-func (s *samples) addSessions(of *Scope) {
-	reporting, established, expected := 0, 0, 0
-	for _, r := range of.Step.Reflectors {
-		if _, reports := of.Cluster.Statuses[r.Node]; r.Serving && reports {
-			reporting++
-			established += r.Established
-			expected += r.Established + r.Lacking
-		}
-	}
-	if reporting > 0 {
-		s.add("sessions_established", established)
-		s.add("sessions_expected", expected)
 	}
 }
 
@@ -304,11 +288,15 @@ func sessionDescs(add func(name, help string, labels ...string)) {
 		"Established. Route reflectors that do not serve are not counted; absent while none that serves reports, and with the Timer gate.", "zone", "sessions")
 }
 
-// addEachReflector adds what the reports of the reflectors say.
+// addEachReflector adds what the reports of the reflectors say, and the sums of those that serve.
 func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
 	var reports []plan.Status
+	reporting, established, expected := 0, 0, 0
 	for _, r := range of.Step.Reflectors {
 		report, reported := of.Cluster.Statuses[r.Node]
+		if r.Serving && reported {
+			reporting, established, expected = reporting+1, established+r.Established, expected+r.Established+r.Lacking
+		}
 		if !reported || len(report.Sessions) == 0 && report.Written.IsZero() {
 			continue
 		}
@@ -327,6 +315,10 @@ func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
 			}
 			s.add("reflector_prefixes", prefixes.Len(), r.Node, r.Zone)
 		}
+	}
+	if reporting > 0 {
+		s.add("sessions_established", established)
+		s.add("sessions_expected", expected)
 	}
 	if len(reports) > 0 {
 		s.addClients(of.Cluster.Nodes, reports)

@@ -95,10 +95,15 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 		return plan.Problemf(reason.MeshReversed, "%s: let what describes the BGPConfiguration have nodeToNodeMeshEnabled: false without nodeMeshPassword, or ignore both and its "+
 			"annotations rrpool.io/*; to try at once, set spec.mode to Paused and back", s.Step.Reason)
 	}
-	step, limit := s.Step.Name, s.Step.Timeout
-	if limit == 0 || s.now.Sub(s.since.Time) <= limit {
+	if s.Step.Timeout == 0 || s.now.Sub(s.since.Time) <= s.Step.Timeout {
 		return nil
 	}
+	return lateProblem(s, waiting)
+}
+
+// lateProblem says what to do about a wait that has taken longer than the step's Timeout.
+func lateProblem(s *Scope, waiting []string) *plan.Problem {
+	step, limit := s.Step.Name, s.Step.Timeout
 	switch s.Step.Awaits {
 	case rollout.AwaitsSessions:
 		rights := ""
@@ -125,7 +130,7 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 		}
 		return plan.Problemf(reason.WorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
 			step, limit, few(waiting), where)
-	case rollout.AwaitsOwner: // said at once, see above
+	case rollout.AwaitsOwner: // waitProblem says it at once
 	case rollout.AwaitsPeering:
 		return plan.Problemf(reason.WorkersLate, "%s has been waiting for more than %s for %s: look at what its conditions say (kubectl describe clusterpeering); "+
 			"the worker stays, and costs, meanwhile", step, limit, few(waiting))
