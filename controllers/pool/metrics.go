@@ -101,7 +101,7 @@ func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflect
 		mesh = "on"
 	}
 	var out samples
-	out.addBool("safety_net_due", netDue(s))
+	out.addBool("safety_net_due", s.Step.Short)
 	out.addBool("safety_net_acted", s.reflecting() && bgp.MeshOn() && !bgp.Restored.IsZero())
 	out.add("nodes", int(status.Nodes))
 	out.add("step", 1, status.Step.Name)
@@ -261,19 +261,6 @@ func serving(step rollout.Step) int {
 func workerCounts(s *Scope, c *poolClient) (wanted, deployed int) {
 	deployed = count(c.last.Workers, func(w cloud.Worker) bool { return w.State == cloud.WorkerDeployed })
 	return cmp.Or(s.Desired.Pool.SizePerZone*len(s.Desired.Pool.Zones), c.last.SizePerZone*len(c.last.Zones)), deployed
-}
-
-// netDue reports whether the mesh is off, and fewer reflectors serve than should. On the way back to the mesh the step does not
-// say so, as the mesh is restored first.
-func netDue(s *Scope) bool {
-	if s.Step.Short || s.reflecting() || s.Cluster.BGP.MeshOn() {
-		return s.Step.Short
-	}
-	current := count(s.Cluster.Nodes, plan.Node.IsOurs)
-	if current == 0 && s.Cluster.BGP.Saved == nil && !has[plan.RestoreMesh](s.Step) {
-		return false // another writer keeps it off; rrpool has no part in it
-	}
-	return serving(s.Step) < max(1, min(current, s.Desired.MinServing))
 }
 
 // sessionDescs describes the metrics of each reflector, and of its clients by zone: there is no series for each session.
