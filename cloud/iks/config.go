@@ -98,7 +98,7 @@ func (c *Config) complete() error {
 		return err
 	}
 	if c.Transport == nil {
-		c.Transport = untrusted.HeadersOf(http.DefaultTransport.(*http.Transport)) //nolint:forcetypeassert // nobody sets another
+		c.Transport = untrusted.HeadersOf(http.DefaultTransport.(*http.Transport)) //nolint:forcetypeassert // nothing sets another
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -17,8 +17,8 @@ import (
 // one lacks, and the former one only shrinks, and is deleted when it is empty. The two pools alone show how far that is.
 type Pair [2]State
 
-// Fingerprint stands for the flavor and options of want. A pool that was ordered with these is as wanted, whatever the
-// cloud reports of it: else a cloud with other words for an option would get one pool after the other.
+// Fingerprint is a hash of the flavor and options of want. A pool that was ordered with these is as wanted, whatever the cloud
+// reports: otherwise a cloud that names an option differently would get one pool after the other.
 func Fingerprint(want cloud.PoolSpec) string {
 	text, _ := json.Marshal([]any{want.Flavor, want.Options}) // strings and lists of them
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:16]
@@ -46,8 +46,8 @@ func differences(have cloud.Pool, want cloud.PoolSpec) string {
 	return cloud.Capped(differ, ", ")
 }
 
-// Sides gives the pool that has, or is to have, what is wanted, and the one that gives way to it, a zero State for
-// none. Where both have it, or neither, the larger stays: once the other has gone, the next one can take over.
+// Sides gives the pool that has, or is to have, the wanted flavor and options, and the former one that it replaces, a zero State
+// for none. Where both have them, or neither, the larger stays: once the other has gone, the next one can take over.
 func (p Pair) Sides(want cloud.PoolSpec) (growing, former State) {
 	rank := func(s State) int {
 		switch {
@@ -170,7 +170,7 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 			return step, nil
 		}
 	}
-	step, refusal := reduce(growing, former, want)
+	step, refusal := shrinkFormer(growing, former, want)
 	if refusal != nil && !cloud.Is(refusal, cloud.Unexpected) || step.Kind != "" {
 		return step.forPool(former), refusal
 	}
@@ -181,8 +181,7 @@ func (p Pair) Next(want cloud.PoolSpec) (Step, error) {
 	return step.forPool(growing), err
 }
 
-// heal replaces a worker of the former pool as long as there is no other pool: what is wanted may be something that
-// cannot be had.
+// heal replaces a worker of the former pool as long as there is no other pool, which perhaps cannot be had.
 func heal(growing, former State, want cloud.PoolSpec) (Step, bool) {
 	if growing.Owned || len(want.Replace) == 0 {
 		return Step{}, false
@@ -202,7 +201,7 @@ func growFirst(growing, former State, want cloud.PoolSpec) (Step, bool) {
 	return step.forPool(growing), err == nil && step.Kind != None
 }
 
-// takeOver has the growing pool get what the former one lacks.
+// takeOver grows the growing pool by the workers that the former one lacks.
 func takeOver(growing, former State, want cloud.PoolSpec) (step Step, err error) {
 	rest, more := want, lackingPerZone(former, want)
 	rest.SizePerZone = max(1, more)
@@ -222,9 +221,9 @@ func takeOver(growing, former State, want cloud.PoolSpec) (step Step, err error)
 	return step, nil
 }
 
-// reduce takes from the former pool what the caller has taken out of service, what is dead, and the pool itself once it
-// is empty. It gives a zero Step where there is nothing to take.
-func reduce(growing, former State, want cloud.PoolSpec) (Step, error) {
+// shrinkFormer removes from the former pool the workers that want retires and those that are dead, and deletes it once it is
+// empty. It gives a zero Step where there is nothing to remove.
+func shrinkFormer(growing, former State, want cloud.PoolSpec) (Step, error) {
 	remove := func(w cloud.Worker) (Step, error) {
 		if former.Autoscaled {
 			return Step{}, autoscaled(former)
@@ -293,8 +292,8 @@ func lackingPerZone(former State, want cloud.PoolSpec) int {
 	return max(lasting, want.SizePerZone-most)
 }
 
-// NextDelete gives the one next change towards there being neither pool. One that cannot go, or has been on its way out
-// for a while, is no reason to keep, and pay for, the other.
+// NextDelete gives the one next change towards there being neither pool. Where one cannot be deleted, or that takes long, the
+// other, which costs, is deleted nevertheless.
 func (p Pair) NextDelete() (Step, error) {
 	step, err := NextDelete(p[0])
 	step = step.forPool(p[0])

@@ -48,7 +48,7 @@ type State struct {
 	Now    time.Time
 }
 
-// live counts the workers of zone that are not going away.
+// live counts the workers of zone that are not being deleted.
 func (s State) live(zone string) int {
 	n := 0
 	for _, w := range s.Workers {
@@ -59,7 +59,7 @@ func (s State) live(zone string) int {
 	return n
 }
 
-// worker gives the worker of that id, unless it is going away.
+// worker gives the worker of that ID, unless it is being deleted.
 func (s State) worker(id string) (cloud.Worker, bool) {
 	i := slices.IndexFunc(s.Workers, func(w cloud.Worker) bool { return w.ID == id && w.State != cloud.WorkerDeleting })
 	if i < 0 {

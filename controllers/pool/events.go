@@ -140,14 +140,14 @@ func (r *Reconciler) emit(ctx context.Context, s *Scope, e poolEvent) {
 }
 
 func logEvent(ctx context.Context, s *Scope, e poolEvent) {
-	log.FromContext(ctx).Info(short(e.note), "event", e.reason, "step", s.Step.Name)
+	log.FromContext(ctx).Info(apiText(e.note), "event", e.reason, "step", s.Step.Name)
 }
 
 // send sends an event, if the budget allows it.
 func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 	allowed := r.budget.allows(e, s.now)
 	if allowed && r.Recorder != nil {
-		r.Recorder.Eventf(s.object, e.related, e.kind, e.reason, e.action, "%s", short(e.note))
+		r.Recorder.Eventf(s.object, e.related, e.kind, e.reason, e.action, "%s", apiText(e.note))
 	}
 	return allowed
 }
@@ -178,8 +178,8 @@ func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	}
 }
 
-// short makes a text, which may have words of nodes and of the cloud, one that the API takes.
-func short(text string) string { return plan.Plain(text, maxNote) }
+// apiText makes a text, which may have words of nodes and of the cloud, one that the API takes.
+func apiText(text string) string { return plan.Plain(text, maxNote) }
 
 // eventBudget limits how many events of a reason are sent, for problems that come and go, and for another writer that undoes each
 // change. Kubernetes itself folds events only while the object, with its status, does not change. The log has everything.

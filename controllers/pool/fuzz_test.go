@@ -71,7 +71,7 @@ func FuzzProviderID(f *testing.F) {
 		fillIn(iks.Platform{}, with, poolName, members)
 		require.Equal(t, alone, with[:len(alone)])
 		if problem := crossCheck("c1", clusterIDs(iks.Platform{}, with)); problem != nil {
-			requirePlain(t, short(problem.Message), maxNote)
+			requirePlain(t, apiText(problem.Message), maxNote)
 		}
 	})
 }
@@ -93,12 +93,12 @@ func FuzzWords(f *testing.F) {
 	f.Add(strings.Repeat("ɐ ", 100), "")
 	f.Fuzz(func(t *testing.T, text, kind string) {
 		problem := cloudProblem(&cloud.Error{Kind: cloud.Kind(kind), Op: "asking", Message: text})
-		requirePlain(t, short(problem.Message), maxNote)
+		requirePlain(t, apiText(problem.Message), maxNote)
 		for _, line := range capped([]string{text, "ok", text}, 3) {
 			requirePlain(t, line, maxNote)
 		}
 		if utf8.ValidString(text) && len(text) <= maxNote && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-			require.Equal(t, text, short(text), "what is plain stays as it is")
+			require.Equal(t, text, apiText(text), "what is plain stays as it is")
 		}
 		did := poolChanged(text)
 		require.LessOrEqual(t, len(did.action), maxAction)
@@ -109,7 +109,7 @@ func FuzzWords(f *testing.F) {
 func TestALongTextIsShortenedAtOnce(t *testing.T) {
 	began := time.Now()
 	for _, text := range []string{strings.Repeat("ß", 1<<20), strings.Repeat("\x80", 1<<20)} {
-		requirePlain(t, short(text), maxNote)
+		requirePlain(t, apiText(text), maxNote)
 	}
 	require.Less(t, time.Since(began), 5*time.Second)
 }

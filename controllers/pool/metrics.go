@@ -171,7 +171,14 @@ func clusterDescs() map[string]*prometheus.Desc {
 		"absent while none does, and with the Timer gate.")
 	add("sessions_expected", "Sessions with Ready nodes that the route reflectors that serve and report should have, those with others "+
 		"that do not serve left out; absent while none does, and with the Timer gate.")
-	sessionDescs(add)
+	const absent = "; absent while it does not report, and with the Timer gate."
+	add("reflector_sessions_established", "Established sessions of a route reflector with Ready nodes"+absent, "node", "zone")
+	add("reflector_sessions_expected", "Sessions that a route reflector should have with Ready nodes"+absent, "node", "zone")
+	add("reflector_session_age_seconds", "For how long the youngest Established session of a route reflector has been seen so; "+
+		"absent until this manager has seen reports for itself.", "node", "zone")
+	add("reflector_prefixes", "Different prefixes that a route reflector knows; absent while no step asks for routes.", "node", "zone")
+	add("clients", "Ready nodes that are no route reflectors, by zone and by the number of route reflectors with which all their sessions are "+
+		"Established. Route reflectors that do not serve are not counted; absent while none that serves reports, and with the Timer gate.", "zone", "sessions")
 	add("nodes_unserved", "Ready nodes without an Established session with any route reflector; absent while that is unknown, as with the Timer gate.")
 	add("step", "1 for the step being taken or waited for; Steady at rest.", "step")
 	add("step_waiting_seconds", "How long the current step has been going on without progress, 0 at rest.")
@@ -261,18 +268,6 @@ func serving(step rollout.Step) int {
 func workerCounts(s *Scope, c *poolClient) (wanted, deployed int) {
 	deployed = count(c.last.Workers, func(w cloud.Worker) bool { return w.State == cloud.WorkerDeployed })
 	return cmp.Or(s.Desired.Pool.SizePerZone*len(s.Desired.Pool.Zones), c.last.SizePerZone*len(c.last.Zones)), deployed
-}
-
-// sessionDescs describes the metrics of each reflector, and of its clients by zone: there is no series for each session.
-func sessionDescs(add func(name, help string, labels ...string)) {
-	const absent = "; absent while it does not report, and with the Timer gate."
-	add("reflector_sessions_established", "Established sessions of a route reflector with Ready nodes"+absent, "node", "zone")
-	add("reflector_sessions_expected", "Sessions that a route reflector should have with Ready nodes"+absent, "node", "zone")
-	add("reflector_session_age_seconds", "For how long the youngest Established session of a route reflector has been seen so; "+
-		"absent until this manager has seen reports for itself.", "node", "zone")
-	add("reflector_prefixes", "Different prefixes that a route reflector knows; absent while no step asks for routes.", "node", "zone")
-	add("clients", "Ready nodes that are no route reflectors, by zone and by the number of route reflectors with which all their sessions are "+
-		"Established. Route reflectors that do not serve are not counted; absent while none that serves reports, and with the Timer gate.", "zone", "sessions")
 }
 
 // addEachReflector adds what the reports of the reflectors say, and the sums of those that serve.

@@ -281,7 +281,7 @@ func (c *poolClient) busy() bool { return c.provider == nil || c.pending != nil 
 // once, unless the cloud limits the rate.
 func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (cloud.Progress, error) {
 	wanted := want
-	wanted.Ready, wanted.Stuck, wanted.Untainted, wanted.TaintsSeen, wanted.Known = nil, nil, nil, false, nil // what is seen is no wish
+	wanted.Ready, wanted.Stuck, wanted.Untainted, wanted.TaintsSeen, wanted.Known = nil, nil, nil, false, nil // what is seen is not wanted anew
 	changed := c.ensuring.failures > 0 && !cloud.Is(c.ensuring.err, cloud.RateLimited) && !reflect.DeepEqual(c.wanted, wanted)
 	if c.busy() || (!changed && now.Before(c.ensuring.notBefore)) {
 		return cloud.Progress{}, c.ensuring.err

@@ -78,7 +78,7 @@ func capped(items []string, limit int) []string {
 		if i == limit {
 			return append(out, fmt.Sprintf("and %d more", len(items)-limit))
 		}
-		out = append(out, short(item))
+		out = append(out, apiText(item))
 	}
 	return out
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// record is the cloud.Record in an annotation of the RouteReflectorPool, so that a manager that starts does not repeat what another
-// one has ordered in vain. It only bounds orders, and says how large the pool was wanted.
+// record is the cloud.Record in an annotation of the RouteReflectorPool, so that a manager that starts does not repeat orders of
+// another one. It only bounds orders, and says how large the pool was wanted.
 type record struct {
 	mu   sync.Mutex
 	text string

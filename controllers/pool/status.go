@@ -86,7 +86,7 @@ func (r *Reconciler) stepStatus(s *Scope) v1alpha1.StepStatus {
 			waiting = append(waiting, "would "+action.String())
 		}
 	}
-	return v1alpha1.StepStatus{Name: s.Step.Name, Reason: short(s.Step.Reason), Since: s.since, WaitingFor: capped(waiting, 10)}
+	return v1alpha1.StepStatus{Name: s.Step.Name, Reason: apiText(s.Step.Reason), Since: s.since, WaitingFor: capped(waiting, 10)}
 }
 
 // poolName is the name of the pool that exists and is ours. While the provider
@@ -191,7 +191,7 @@ func setConditions(status *v1alpha1.RouteReflectorPoolStatus, s *Scope, fresh ..
 		fresh[i].Type = conditionTypes[i]
 		fresh[i].ObservedGeneration = s.object.Generation
 		fresh[i].LastTransitionTime = metav1.NewTime(s.now.Truncate(time.Second))
-		fresh[i].Message = short(fresh[i].Message)
+		fresh[i].Message = apiText(fresh[i].Message)
 		old := meta.FindStatusCondition(status.Conditions, fresh[i].Type)
 		if old != nil && old.Status == fresh[i].Status {
 			fresh[i].LastTransitionTime = old.LastTransitionTime
