@@ -34,8 +34,7 @@ const (
 	nodeName = "reflector" // in Calico's datastore
 )
 
-// prepareHost adds all addresses of the nodes to loopback, which needs no entries in the kernel's neighbour table that all
-// namespaces share.
+// prepareHost adds all addresses of the nodes to loopback, which needs no entries in the kernel's neighbour table that all namespaces share.
 func prepareHost() error {
 	loopback, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -85,8 +84,8 @@ func configure(ctx context.Context, dir string, clients int) (string, error) {
 // store is Calico's datastore as keys and values for confd's templates.
 type store map[string]string
 
-// datastore returns the keys of a reflector in the topology Single: the mesh
-// is off, and clients have no cluster ID. Each peer has confd's default values.
+// datastore returns the keys of a reflector in the topology Single: the mesh is off, and clients have no cluster ID. Each peer has confd's
+// default values.
 func datastore(clients int) store {
 	host := "/bgp/v1/host/" + nodeName
 	s := store{

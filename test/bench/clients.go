@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// attemptsAtOnce is how many clients connect at a time: BIRD's backlog, so that the kernel drops no connection. A dropped one
-	// is retried after seconds, which would reduce BIRD's load.
+	// attemptsAtOnce is how many clients connect at a time: BIRD's backlog, so that the kernel drops no connection. A dropped one is retried
+	// after seconds, which would reduce BIRD's load.
 	attemptsAtOnce = 8
 	// attemptTimeout is the limit from connecting to BIRD's OPEN: the time after which BIRD retries.
 	attemptTimeout = 5 * time.Second
@@ -270,8 +270,7 @@ func (c *clientSet) lacking() string {
 	return fmt.Sprintf("%d of %d clients have every prefix (last error: %v)", len(have), len(c.clients), c.last)
 }
 
-// The clients decode only the prefixes. A library would decode every attribute of millions of routes, on the
-// cores that BIRD runs on.
+// The clients decode only the prefixes. A library would decode every attribute of millions of routes, on the cores that BIRD runs on.
 
 // The types of messages, RFC 4271.
 const (
@@ -335,8 +334,8 @@ func message(kind byte, body []byte) []byte {
 	return append(append(m, kind), body...)
 }
 
-// open returns an OPEN with the capabilities of a Calico node's BIRD, in its order. A restarted client sets the flags for restart and
-// preserved forwarding state, as bird -R does.
+// open returns an OPEN with the capabilities of a Calico node's BIRD, in its order. A restarted client sets the flags for restart and preserved
+// forwarding state, as bird -R does.
 func open(id netip.Addr, restarted bool) []byte {
 	restart, forwarding := uint16(restartTime), byte(0)
 	if restarted {

@@ -1,14 +1,14 @@
 //go:build linux
 
-// Command bench measures the capacity of one route reflector: it connects increasing numbers of synthetic clients to a real BIRD, and
-// prints convergence, CPU time and memory.
+// Command bench measures the capacity of one route reflector: it connects increasing numbers of synthetic clients to a real BIRD, and prints
+// convergence, CPU time and memory.
 //
 //	bench [--sizes 100,500,1000,2000] [--prefixes 5000]
 //
-// BIRD is configured by Calico's own confd from Calico's own templates, as the route reflector of a cluster in the topology Single, and
-// started as calico-node starts it. There are two differences: BIRD has no kernel protocol, so routes are not written into a kernel (N writes
-// beside N² routes sent), and the clients are no BIRDs: they send the OPEN of a Calico node's BIRD, announce address
-// blocks, and read everything. All have addresses of one loopback.
+// BIRD is configured by Calico's own confd from Calico's own templates, as the route reflector of a cluster in the topology Single, and started
+// as calico-node starts it. There are two differences: BIRD has no kernel protocol, so routes are not written into a kernel (N writes beside N²
+// routes sent), and the clients are no BIRDs: they send the OPEN of a Calico node's BIRD, announce address blocks, and read everything. All have
+// addresses of one loopback.
 package main
 
 import (
@@ -117,8 +117,8 @@ type figures struct {
 	RoutesSent int64
 }
 
-// measure measures a BIRD with clients that together announce prefixes, at least one each. If they have not converged when ctx ends,
-// the error says what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
+// measure measures a BIRD with clients that together announce prefixes, at least one each. If they have not converged when ctx ends, the error
+// says what is missing. Silent clients announce nothing: then no client can have every prefix. BIRD's configuration and log are in dir.
 func measure(ctx context.Context, clients, prefixes int, silent func(number int) bool, dir string) (result, error) {
 	r := result{Clients: clients, prefixes: prefixes}
 	if err := r.measure(ctx, silent, dir); err != nil {

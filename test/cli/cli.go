@@ -66,8 +66,8 @@ func Run(ctx context.Context, s iostreams.Streams, program Command, args ...stri
 	return Answer{out.String(), err.String(), code}
 }
 
-// Play is Run in a cluster that changes: instead of waiting, the program gets the next change, and after the last one
-// Ctrl-C. It returns the times of the waits too.
+// Play is Run in a cluster that changes: instead of waiting, the program gets the next change, and after the last one Ctrl-C. It returns the
+// times of the waits too.
 func Play[A sync.Locker](t *testing.T, s iostreams.Streams, program Command, api A, changes []func(A), args ...string) (Answer, []time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

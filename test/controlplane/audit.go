@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// auditPolicy returns an audit policy that records writes, and reads if wanted, except of kubelets' leases. It has no rules by
-// user, because they would match the impersonating user.
+// auditPolicy returns an audit policy that records writes, and reads if wanted, except of kubelets' leases. It has no rules by user, because they
+// would match the impersonating user.
 func auditPolicy(reads bool) string {
 	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- {level: None, namespaces: [kube-node-lease]}\n"
 	if !reads {
@@ -46,8 +46,8 @@ func (e AuditEvent) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s/%s → %d", e.Time.Format(time.StampMilli), e.User, e.Verb, e.Resource, e.Namespace, e.Name, e.Code)
 }
 
-// Writes returns the writes of one user ("": of all) since then, in order. Leader election is included: see
-// AuditEvent.Lease. Dry runs, token reviews and access reviews are not.
+// Writes returns the writes of one user ("": of all) since then, in order. Leader election is included: see AuditEvent.Lease. Dry runs, token
+// reviews and access reviews are not.
 func (c *ControlPlane) Writes(user string, since time.Time) ([]AuditEvent, error) {
 	events, err := c.Requests(user, since)
 	return slices.DeleteFunc(events, func(e AuditEvent) bool {
@@ -62,8 +62,7 @@ func (c *ControlPlane) Requests(user string, since time.Time) ([]AuditEvent, err
 	return slices.DeleteFunc(events, func(e AuditEvent) bool { return e.Time.Before(since) }), err
 }
 
-// Follow returns a function that returns the requests of one user ("": of all) that were recorded since
-// its last call, in the order of their responses.
+// Follow returns a function that returns the requests of one user ("": of all) that were recorded since its last call, in the order of their responses.
 func (c *ControlPlane) Follow(user string) func() ([]AuditEvent, error) {
 	read := int64(0)
 	return func() ([]AuditEvent, error) {

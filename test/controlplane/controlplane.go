@@ -1,5 +1,5 @@
-// Package controlplane runs a real etcd and kube-apiserver, for tests and for the demonstration, both built from their Go modules.
-// No controllers run: default service accounts are not created, nodes are not marked Ready, and garbage is not collected.
+// Package controlplane runs a real etcd and kube-apiserver, for tests and for the demonstration, both built from their Go modules. No controllers
+// run: default service accounts are not created, nodes are not marked Ready, and garbage is not collected.
 package controlplane
 
 import (
@@ -107,9 +107,9 @@ func (c *ControlPlane) complete(ctx context.Context) (err error) {
 	return nil
 }
 
-// holdPort returns a TCP port on loopback that is reserved until Stop: another process could take a free port before the
-// server listens, or while it restarts. The port is bound to a socket that does not listen, so the kernel assigns it to no other
-// process, and a server with SO_REUSEPORT can listen there.
+// holdPort returns a TCP port on loopback that is reserved until Stop: another process could take a free port before the server listens, or while
+// it restarts. The port is bound to a socket that does not listen, so the kernel assigns it to no other process, and a server with SO_REUSEPORT
+// can listen there.
 func (c *ControlPlane) holdPort() (string, error) {
 	socket, err := newSocket()
 	if err == nil {
@@ -283,9 +283,9 @@ var shared struct {
 	err   error
 }
 
-// ForTest returns the control plane that all tests of a binary share, with Calico's and rrpool's CRDs and AuditReads. The first call
-// starts it. The package needs a TestMain that calls Main, which stops it. Tests must give their objects distinct names and delete
-// them; a test that stops the apiserver should Start its own.
+// ForTest returns the control plane that all tests of a binary share, with Calico's and rrpool's CRDs and AuditReads. The first call starts it.
+// The package needs a TestMain that calls Main, which stops it. Tests must give their objects distinct names and delete them; a test that stops
+// the apiserver should Start its own.
 func ForTest(tb testing.TB) *ControlPlane {
 	tb.Helper()
 	shared.start.Do(func() {
@@ -328,8 +328,7 @@ func (c *ControlPlane) UserConfig(user string, groups ...string) *rest.Config {
 	return config
 }
 
-// ServiceAccountConfig returns a configuration with the user name and groups of a service account.
-// The ServiceAccount object need not exist.
+// ServiceAccountConfig returns a configuration with the user name and groups of a service account. The ServiceAccount object need not exist.
 func (c *ControlPlane) ServiceAccountConfig(namespace, name string) *rest.Config {
 	return c.UserConfig(ServiceAccountUser(namespace, name), "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 }

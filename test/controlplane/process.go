@@ -23,8 +23,8 @@ type Process struct {
 	Ended time.Time
 }
 
-// StartProcess starts a command. It dies with the thread that starts it, as the kernel has it: enter runs its argument on a thread that
-// ends late enough. Without enter the process gets a thread of its own.
+// StartProcess starts a command. It dies with the thread that starts it, as the kernel has it: enter runs its argument on a thread that ends late
+// enough. Without enter the process gets a thread of its own.
 func StartProcess(cmd *exec.Cmd, log string, enter func(func() error) error) (*Process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // G304: our own folders
 	if err != nil {

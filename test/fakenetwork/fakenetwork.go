@@ -45,9 +45,8 @@ func Written(ctx context.Context, reader client.Reader, kind string) ([]unstruct
 	return list.Items, err
 }
 
-// Network simulates the nodes of the objects in an apiserver by package simulate: they apply changes
-// at once, and a session that restarts is Established after simulate.Connect. It writes status reports,
-// and records every time at which a node has no route to another.
+// Network simulates the nodes of the objects in an apiserver by package simulate: they apply changes at once, and a session that restarts is
+// Established after simulate.Connect. It writes status reports, and records every time at which a node has no route to another.
 type Network struct {
 	client.Client
 	Now func() time.Time
@@ -134,8 +133,8 @@ func (p *Network) read(ctx context.Context) (plan.Cluster, error) {
 	return out, err
 }
 
-// restart records the nodes that start, and former reflectors if no other reflector is left to carry
-// their routes meanwhile (docs/existing-nodes.md).
+// restart records the nodes that start, and former reflectors if no other reflector is left to carry their routes meanwhile
+// (docs/existing-nodes.md).
 func (p *Network) restart(before, now []plan.Node) {
 	reflects := func(n plan.Node) bool { return n.ClusterID != "" }
 	for _, n := range now {
@@ -146,8 +145,7 @@ func (p *Network) restart(before, now []plan.Node) {
 	}
 }
 
-// judge records violations of the invariants: the mesh is off while a client has too few sessions with
-// reflectors, or two nodes with workloads have no route.
+// judge records violations of the invariants: the mesh is off while a client has too few sessions with reflectors, or two nodes with workloads have no route.
 func (p *Network) judge(why string) {
 	seen := p.model.Observe()
 	reflectors := slices.DeleteFunc(slices.Clone(seen.Nodes), func(n plan.Node) bool { return !n.HasRoleLabel || n.ClusterID == "" })
@@ -167,8 +165,8 @@ func (p *Network) judge(why string) {
 	}
 }
 
-// working reports whether the node is a client that runs workloads. Nodes of the pool are tainted or
-// drained, and a node that has just started has no sessions at first.
+// working reports whether the node is a client that runs workloads. Nodes of the pool are tainted or drained, and a node that has just started
+// has no sessions at first.
 func (p *Network) working(n plan.Node) bool {
 	return n.ClusterID == "" && !n.Pooled && p.Now().Sub(p.since[n.Name]) > simulate.Connect
 }

@@ -1,6 +1,6 @@
-// Command ikscheck compares a real cluster at IBM Cloud with rrpool's assumptions, and saves every response without
-// secrets, so that test/iksserver can be compared with it. It only reads, unless ORDER=yes: then it orders a
-// worker pool with a name of its own and one worker, replaces and removes the worker, and deletes the pool in any case.
+// Command ikscheck compares a real cluster at IBM Cloud with rrpool's assumptions, and saves every response without secrets, so that
+// test/iksserver can be compared with it. It only reads, unless ORDER=yes: then it orders a worker pool with a name of its own and one worker,
+// replaces and removes the worker, and deletes the pool in any case.
 package main
 
 import (

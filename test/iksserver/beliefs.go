@@ -1,7 +1,7 @@
 package iksserver
 
-// Beliefs are assumptions of rrpool and of this server about the real API that no source of IBM's confirms, or not clearly. A true
-// field makes the server deviate from the assumption. The table in README.md says what rrpool does then, and which test shows it.
+// Beliefs are assumptions of rrpool and of this server about the real API that no source of IBM's confirms, or not clearly. A true field makes
+// the server deviate from the assumption. The table in README.md says what rrpool does then, and which test shows it.
 type Beliefs struct {
 	// RefillsRemoved: a removed worker is replaced at once.
 	RefillsRemoved bool
@@ -23,8 +23,6 @@ type Beliefs struct {
 	DropsTaints bool
 	// DropsZones: adding a zone succeeds without effect.
 	DropsZones bool
-	// StaysOutdated: new workers have an older version than their target.
-	StaysOutdated bool
 	// RefusesZoneless: a pool cannot be created without zones.
 	RefusesZoneless bool
 	// FillsZoneless: a pool that is created without zones gets all zones of the cluster, and workers, at once.

@@ -16,8 +16,7 @@ import (
 
 // Fault makes requests fail. Method, Path and Query select the requests; the other fields say how they fail.
 type Fault struct {
-	// Method is the HTTP method, "" for any. Path and Query are regular expressions
-	// for the path without "/global" and for the query, "" for any.
+	// Method is the HTTP method, "" for any. Path and Query are regular expressions for the path without "/global" and for the query, "" for any.
 	Method, Path, Query string
 	// After is how many matching requests do not fail at first. Times is how many fail then; 0: all.
 	After, Times int
@@ -165,8 +164,8 @@ func (s *Server) pause(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// Transport returns a transport that connects to the server by pipes, which work in a synctest bubble. Hangs, slow
-// bodies and broken connections are as with TCP. No connection is reused.
+// Transport returns a transport that connects to the server by pipes, which work in a synctest bubble. Hangs, slow bodies and broken connections
+// are as with TCP. No connection is reused.
 func (s *Server) Transport() http.RoundTripper {
 	dial := func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()

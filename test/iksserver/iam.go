@@ -115,8 +115,7 @@ func (s *Server) valid(key string) bool {
 	return key != "" && (len(s.cfg.APIKeys) == 0 || slices.Contains(s.cfg.APIKeys, key))
 }
 
-// SetAPIKeys changes the keys that IAM accepts. Issued tokens stay valid
-// until they expire, as at IBM: see ExpireTokens.
+// SetAPIKeys changes the keys that IAM accepts. Issued tokens stay valid until they expire, as at IBM: see ExpireTokens.
 func (s *Server) SetAPIKeys(keys ...string) {
 	s.locked(func() { s.cfg.APIKeys = slices.Clone(keys) })
 }

@@ -52,9 +52,6 @@ func (s *Server) order(c *cluster, p *pool, zone string) *worker {
 	if n := s.account(); w.fail == nil && s.quota > 0 && n >= s.quota {
 		w.fail = &failure{state: stateProvisionFailed, message: fmt.Sprintf(quotaMessage, p.flavor, n, s.quota)}
 	}
-	if s.beliefs.StaysOutdated {
-		w.version = "1.30.0_1"
-	}
 	if s.beliefs.OtherSystems {
 		w.system = "Ubuntu 24"
 	}

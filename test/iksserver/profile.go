@@ -19,16 +19,14 @@ type Profile string
 const (
 	// Documented: responses are complete, and changes are visible at once. The default.
 	Documented Profile = "documented"
-	// Sparse: responses have only the fields that every caller needs. Listings of pools
-	// have ids, names and states, and no response has taints.
+	// Sparse: responses have only the fields that every caller needs. Listings of pools have ids, names and states, and no response has taints.
 	Sparse Profile = "sparse"
-	// Slow: replicas answer reading requests in turn. They lag by seconds to minutes, so a change is visible in some responses and not
-	// in others. The creation of a pool is answered after CreationTime. A deleted pool stays listed, and keeps its name, until its
-	// machines are deleted.
+	// Slow: replicas answer reading requests in turn. They lag by seconds to minutes, so a change is visible in some responses and not in others.
+	// The creation of a pool is answered after CreationTime. A deleted pool stays listed, and keeps its name, until its machines are deleted.
 	Slow Profile = "slow"
-	// Strict: a request must have the id of the cluster's resource group in the header X-Auth-Resource-Group. An empty header means the
-	// account's default group "". A missing one does too, but getCluster then finds a cluster of any group. Labels with keys of Kubernetes
-	// are refused, and seeding panics if zones are not named as those of the provider. Listings of pools have ids, names and states.
+	// Strict: a request must have the id of the cluster's resource group in the header X-Auth-Resource-Group. An empty header means the account's
+	// default group "". A missing one does too, but getCluster then finds a cluster of any group. Labels with keys of Kubernetes are refused, and
+	// seeding panics if zones are not named as those of the provider. Listings of pools have ids, names and states.
 	Strict Profile = "strict"
 )
 

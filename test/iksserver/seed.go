@@ -434,8 +434,7 @@ func (s *Server) AddZone(clusterID string, z Zone) {
 	})
 }
 
-// PoolState is the state of a pool. A deleted pool has one until its
-// last machine is deleted.
+// PoolState is the state of a pool. A deleted pool has one until its last machine is deleted.
 type PoolState struct {
 	ID, Name    string
 	SizePerZone int

@@ -1,13 +1,13 @@
-// Package iksserver behaves as the IBM Cloud Kubernetes Service and IAM APIs, as far as rrpool uses them, for VPC (v2) and classic (v1)
-// clusters: an asynchronous worker state machine, IBM's scale-down order, and faults.
+// Package iksserver behaves as the IBM Cloud Kubernetes Service and IAM APIs, as far as rrpool uses them, for VPC (v2) and classic (v1) clusters:
+// an asynchronous worker state machine, IBM's scale-down order, and faults.
 //
-// A Server is an http.Handler. It runs inside a test (httptest.NewServer(s)) or for real in a process of its own (http.ListenAndServe(addr,
-// s)). Point both the containers and the IAM endpoint at it; a "/global" prefix is accepted.
+// A Server is an http.Handler. It runs inside a test (httptest.NewServer(s)) or for real in a process of its own (http.ListenAndServe(addr, s)).
+// Point both the containers and the IAM endpoint at it; a "/global" prefix is accepted.
 //
 // # Assumptions
 //
-// This server was never compared with the real API. Paths, bodies of requests and names of fields are those of IBM's
-// SDKs and Terraform provider. These assumptions have no source of IBM's:
+// This server was never compared with the real API. Paths, bodies of requests and names of fields are those of IBM's SDKs and Terraform provider.
+// These assumptions have no source of IBM's:
 //
 //   - All codes E9xxx are invented: E9001 (400, resizing an autoscaled pool), E9004 (404, unknown pool, zone of a
 //     pool), E9005 (400, unknown zone), E9007 (400, unknown subnet), E9008 and E9009
@@ -67,11 +67,11 @@ type Config struct {
 	APIKeys []string
 	// TokenLifetime is an hour when 0.
 	TokenLifetime time.Duration
-	// AllocateIP returns the private address of a new worker, which is its node name.
-	// It is called with the server locked. If it is nil, addresses count up from 10.200.0.1.
+	// AllocateIP returns the private address of a new worker, which is its node name. It is called with the server locked. If it is nil,
+	// addresses count up from 10.200.0.1.
 	AllocateIP func(zone, workerID string) string
-	// OnDeployed and OnDeleted are called when a worker has become a node, and when it is deleted: one at a time, in order,
-	// without any lock. OnDeployed is not called for seeded workers.
+	// OnDeployed and OnDeleted are called when a worker has become a node, and when it is deleted: one at a time, in order, without any lock.
+	// OnDeployed is not called for seeded workers.
 	OnDeployed, OnDeleted func(Worker)
 	// Profile is Documented when empty.
 	Profile Profile
@@ -289,8 +289,7 @@ type Request struct {
 	Body string
 	// Status is the status of the response, 0 without one.
 	Status int
-	// Own is the status before a fault changed it, 0 if a fault prevented the request from
-	// taking effect. Faulty: there was a fault.
+	// Own is the status before a fault changed it, 0 if a fault prevented the request from taking effect. Faulty: there was a fault.
 	Own    int
 	Faulty bool
 }

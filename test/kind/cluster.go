@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package kind types docs/kind.md in a real kind cluster, with real kubelets, Calico's own agents and the manager in its Deployment, breaks
-// what can break, and counts every 10 ms what pods lose. make kind-test runs it.
+// Package kind types docs/kind.md in a real kind cluster, with real kubelets, Calico's own agents and the manager in its Deployment, breaks what
+// can break, and counts every 10 ms what pods lose. make kind-test runs it.
 package kind
 
 import (

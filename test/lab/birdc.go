@@ -37,8 +37,8 @@ type Session struct {
 // Established reports whether the session is up and exchanges routes.
 func (s Session) Established() bool { return s.State == "Established" && s.ProtocolState == "up" }
 
-// Same reports whether a session was Established without interruption from one observation to another. BIRD rounds times, so Since may
-// differ by a second. A session that restarts needs at least two.
+// Same reports whether a session was Established without interruption from one observation to another. BIRD rounds times, so Since may differ by
+// a second. A session that restarts needs at least two.
 func (s Session) Same(other Session) bool {
 	one, err := time.Parse(time.TimeOnly, s.Since)
 	two, err2 := time.Parse(time.TimeOnly, other.Since)
@@ -156,8 +156,8 @@ func (l *Lab) BIRDConfig(node string) (string, error) {
 	return string(text), err
 }
 
-// Paths counts the BGP paths of a node's BIRD by address block and by the neighbour that has sent them, which with add-path may be
-// several. Unresolvable and unused paths count too.
+// Paths counts the BGP paths of a node's BIRD by address block and by the neighbour that has sent them, which with add-path may be several.
+// Unresolvable and unused paths count too.
 func (l *Lab) Paths(node string) (map[netip.Prefix]map[netip.Addr]int, error) {
 	answer, err := l.Birdc(node, "show route")
 	if err != nil {
@@ -205,8 +205,8 @@ func (l *Lab) NextHops(name string, to netip.Prefix) (hops []netip.Addr, err err
 	return hops, err
 }
 
-// parsePaths reads lines such as "10.244.0.64/26 via 172.20.0.11 on eth0 [Node_172_20_0_20 07:22:33 from 172.20.0.20] * (100/0) [i]". Only
-// the first line of a prefix names it.
+// parsePaths reads lines such as "10.244.0.64/26 via 172.20.0.11 on eth0 [Node_172_20_0_20 07:22:33 from 172.20.0.20] * (100/0) [i]". Only the
+// first line of a prefix names it.
 func parsePaths(answer string) map[netip.Prefix]map[netip.Addr]int {
 	paths := map[netip.Prefix]map[netip.Addr]int{}
 	var prefix netip.Prefix
@@ -235,22 +235,21 @@ func parsePaths(answer string) map[netip.Prefix]map[netip.Addr]int {
 }
 
 const (
-	// pollTimeout bounds every wait whose context does not: confd renders the first configurations of many nodes slowly,
-	// and BIRD retries a refused connection after 5–30 s.
+	// pollTimeout bounds every wait whose context does not: confd renders the first configurations of many nodes slowly, and BIRD retries a
+	// refused connection after 5–30 s.
 	pollTimeout  = 4 * time.Minute
 	pollInterval = 100 * time.Millisecond
 )
 
-// WaitMesh waits until every two nodes with a running BIRD, or every two of some, have an Established mesh session, seen from both sides, and
-// WaitRoutes.
+// WaitMesh waits until every two nodes with a running BIRD, or every two of some, have an Established mesh session, seen from both sides, and WaitRoutes.
 func (l *Lab) WaitMesh(ctx context.Context, some ...string) error {
 	return l.waitSessions(ctx, "Mesh_", func(on, with string) bool {
 		return len(some) == 0 || slices.Contains(some, on) && slices.Contains(some, with)
 	})
 }
 
-// WaitReflected waits until every node with a running BIRD has an Established Node_ session with each of the reflectors, seen from
-// both sides, and WaitRoutes.
+// WaitReflected waits until every node with a running BIRD has an Established Node_ session with each of the reflectors, seen from both sides,
+// and WaitRoutes.
 func (l *Lab) WaitReflected(ctx context.Context, reflectors ...string) error {
 	return l.waitSessions(ctx, "Node_", func(on, with string) bool {
 		return slices.Contains(reflectors, on) || slices.Contains(reflectors, with)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// KillBIRD kills a node's BIRD as a crash does: peers see the connection break, and keep the routes for the graceful restart time.
-// It stays down until StartBIRD.
+// KillBIRD kills a node's BIRD as a crash does: peers see the connection break, and keep the routes for the graceful restart time. It stays down
+// until StartBIRD.
 func (l *Lab) KillBIRD(name string) error {
 	return l.on(name, func(n *node) error {
 		n.bird.stop(syscall.SIGKILL)
@@ -21,8 +21,8 @@ func (l *Lab) KillBIRD(name string) error {
 	})
 }
 
-// StopBIRD shuts a node's BIRD down in order, as a drained or powered-off node does: peers get a NOTIFICATION, and withdraw the routes.
-// It stays down until StartBIRD.
+// StopBIRD shuts a node's BIRD down in order, as a drained or powered-off node does: peers get a NOTIFICATION, and withdraw the routes. It stays
+// down until StartBIRD.
 func (l *Lab) StopBIRD(name string) error {
 	return l.on(name, func(n *node) error {
 		if _, err := n.birdc("down"); err != nil {
@@ -43,8 +43,7 @@ func (l *Lab) StartBIRD(ctx context.Context, name string) error {
 	})
 }
 
-// PauseAgent suspends confd and the node status reporter of a node until ResumeAgent. BIRD runs on with its current
-// configuration.
+// PauseAgent suspends confd and the node status reporter of a node until ResumeAgent. BIRD runs on with its current configuration.
 func (l *Lab) PauseAgent(name string) error {
 	return l.on(name, func(n *node) error { return n.agent.signal(syscall.SIGSTOP) })
 }
@@ -70,8 +69,7 @@ func (l *Lab) RestoreLink(name string) error {
 	})
 }
 
-// SetReady writes the Ready condition of a node: what a kubelet writes or, for Unknown, what the node controller writes some 40 s after a
-// node's last report.
+// SetReady writes the Ready condition of a node: what a kubelet writes or, for Unknown, what the node controller writes some 40 s after a node's last report.
 func (l *Lab) SetReady(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	return l.on(name, func(*node) error {
 		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -100,8 +98,8 @@ func readyCondition(status corev1.ConditionStatus) corev1.NodeCondition {
 	}
 }
 
-// Shutdown powers a node off in order, as a rolling update of workers does: BIRD ends its sessions administratively, the kubelet reports
-// that the node is not Ready, and the link goes down. Its pods are still listed. PowerOn undoes it.
+// Shutdown powers a node off in order, as a rolling update of workers does: BIRD ends its sessions administratively, the kubelet reports that the
+// node is not Ready, and the link goes down. Its pods are still listed. PowerOn undoes it.
 func (l *Lab) Shutdown(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
 		n.pods.off.Store(true)
@@ -117,8 +115,8 @@ func (l *Lab) Shutdown(ctx context.Context, name string) error {
 	})
 }
 
-// Crash powers a node off without notice: peers keep its routes for the graceful restart time. In the API it stays Ready until SetReady
-// changes that. PowerOn undoes it.
+// Crash powers a node off without notice: peers keep its routes for the graceful restart time. In the API it stays Ready until SetReady changes
+// that. PowerOn undoes it.
 func (l *Lab) Crash(name string) error {
 	return l.on(name, func(n *node) error {
 		n.pods.off.Store(true)

@@ -31,8 +31,8 @@ const spareThreads = 6
 // seldom is the garbage collector's percentage.
 const seldom = 400
 
-// Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, which must not fail either, and exits.
-// If the lab cannot run it prints why, and fails.
+// Main is for TestMain: it runs the tests of the binary inside private namespaces, then cleanup, which must not fail either, and exits. If the
+// lab cannot run it prints why, and fails.
 func Main(m *testing.M, cleanup ...func() error) {
 	if err := Isolate(context.Background(), os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
@@ -48,9 +48,9 @@ func Main(m *testing.M, cleanup ...func() error) {
 	os.Exit(code)
 }
 
-// Isolate makes sure that the process runs in private network and mount namespaces with everything that a lab needs. Called outside,
-// it checks the prerequisites, builds what is missing, and re-executes the binary inside with the same arguments: it returns only an
-// error. Called inside, it returns nil. Call it first: code before it runs twice.
+// Isolate makes sure that the process runs in private network and mount namespaces with everything that a lab needs. Called outside, it checks
+// the prerequisites, builds what is missing, and re-executes the binary inside with the same arguments: it returns only an error. Called inside,
+// it returns nil. Call it first: code before it runs twice.
 func Isolate(ctx context.Context, log io.Writer) error {
 	if os.Getenv(insideVariable) != "" {
 		// A thread with real-time priority, such as the sender of the probes, must not wait for a thread without it.

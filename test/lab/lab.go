@@ -1,15 +1,14 @@
 //go:build linux
 
-// Package lab runs the BGP of a Calico cluster in one process tree: a network namespace per node, Calico's own confd and node status
-// reporter, BIRD, a real apiserver, and probes between all pods. Only the hosts are simulated.
+// Package lab runs the BGP of a Calico cluster in one process tree: a network namespace per node, Calico's own confd and node status reporter,
+// BIRD, a real apiserver, and probes between all pods. Only the hosts are simulated.
 //
-// A lab runs in private network and mount namespaces: Main (for TestMain) and Isolate (for programs) re-execute the binary inside
-// them. Nothing outside is touched, no privileges are needed where unprivileged user namespaces are allowed, and the kernel cleans
-// up when the process dies.
+// A lab runs in private network and mount namespaces: Main (for TestMain) and Isolate (for programs) re-execute the binary inside them. Nothing
+// outside is touched, no privileges are needed where unprivileged user namespaces are allowed, and the kernel cleans up when the process dies.
 //
-// IPPools must not be encapsulated, because stock BIRD does not support that. No kubelet, controller or scheduler runs: SetReady sets
-// whether nodes are Ready, and the lab itself ends pods that are evicted or deleted, which are not replaced. Each node with pods has one
-// address for the probes, in each address family.
+// IPPools must not be encapsulated, because stock BIRD does not support that. No kubelet, controller or scheduler runs: SetReady sets whether
+// nodes are Ready, and the lab itself ends pods that are evicted or deleted, which are not replaced. Each node with pods has one address for the
+// probes, in each address family.
 //
 // Two clusters in one network are two labs, the second with Options.Beside: probes run between all pods of both.
 package lab
@@ -63,13 +62,13 @@ type Options struct {
 	ASNumber uint32
 	// ListenPort of all BIRDs, in a default BGPConfiguration. 0: the field is not set.
 	ListenPort uint16
-	// Beside is another cluster in whose network this one is, with addresses of its own. They share the probes: Checkpoint and Report of
-	// each are for both. Stop the other one last.
+	// Beside is another cluster in whose network this one is, with addresses of its own. They share the probes: Checkpoint and Report of each are
+	// for both. Stop the other one last.
 	Beside *Lab
 	// Name is a prefix of the names of nodes in the probes, as in "b/worker-0", because both clusters may have a worker-0.
 	Name string
-	// Service: every node has a service address, as with kube-proxy in IPVS mode, and all pods probe it as "service". It is
-	// advertised only if the BGPConfiguration says so: see ServiceNetwork.
+	// Service: every node has a service address, as with kube-proxy in IPVS mode, and all pods probe it as "service". It is advertised only if
+	// the BGPConfiguration says so: see ServiceNetwork.
 	Service bool
 	// DualStack: everything with an IPv4 address has the IPv6 address V6 of it too, there is an IPPool of IPv6, and BIRD 6 has Calico's
 	// configuration. Endpoints of IPv6 probes have the suffix " IPv6". Faults of BIRD, such as KillBIRD, do not concern BIRD 6. It cannot be
@@ -100,8 +99,8 @@ type Lab struct {
 	created int
 }
 
-// Start starts a cluster without nodes: add them with AddNodes. The process must be inside its namespaces: see Main and Isolate. There
-// can be one lab at a time, except with Options.Beside.
+// Start starts a cluster without nodes: add them with AddNodes. The process must be inside its namespaces: see Main and Isolate. There can be one
+// lab at a time, except with Options.Beside.
 func Start(ctx context.Context, options Options) (*Lab, error) {
 	if os.Getenv(insideVariable) == "" {
 		return nil, errors.New("starting the lab: not inside private namespaces; call Main or Isolate first")
@@ -367,8 +366,8 @@ var dumped = []schema.GroupVersionResource{
 	{Group: "rrpool.io", Version: "v1alpha1", Resource: "clusterpeerings"},
 }
 
-// Dump writes what explains a failure into a folder: the report, objects, and for each node confd's output, BIRD's status
-// and all logs. It goes on after errors and returns them joined.
+// Dump writes what explains a failure into a folder: the report, objects, and for each node confd's output, BIRD's status and all logs. It goes
+// on after errors and returns them joined.
 func (l *Lab) Dump(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a broken lab may hang
 	defer cancel()

@@ -30,8 +30,7 @@ const calicoRunDir = "/var/run/calico"
 const configDir = calicoRunDir + "/config"
 
 var (
-	// nodeNetwork contains the control planes, at its first address, and the nodes, in the order of their creation: each cluster
-	// has an eighth of it.
+	// nodeNetwork contains the control planes, at its first address, and the nodes, in the order of their creation: each cluster has an eighth of it.
 	nodeNetwork = netip.MustParsePrefix("172.20.0.0/16")
 	// The first addresses of the first cluster's ranges. Pods of the second cluster are in the next /16, its services in the one before.
 	podNetworks     = netip.MustParseAddr("10.244.0.0")
@@ -149,8 +148,8 @@ func (f *fabric) plug(into *netlink.Handle, device, port string, address netip.A
 	return f.introduce(into, device, port, address)
 }
 
-// introduce adds permanent neighbour entries for all pairs of members. Learned entries of some 30 nodes would overflow the kernel's
-// neighbour table, which all namespaces share: it has 1,024 entries, permanent ones not counted.
+// introduce adds permanent neighbour entries for all pairs of members. Learned entries of some 30 nodes would overflow the kernel's neighbour
+// table, which all namespaces share: it has 1,024 entries, permanent ones not counted.
 func (f *fabric) introduce(handle *netlink.Handle, device, port string, address netip.Addr) error {
 	link, err := handle.LinkByName(device)
 	if err != nil {

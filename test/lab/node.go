@@ -29,8 +29,8 @@ type NodeSpec struct {
 	Taints []corev1.Taint
 	// ProviderID is spec.providerID, such as ibm://….
 	ProviderID string
-	// Pods is the number of pods at the start. A node with pods has an address block, and an endpoint of the probes
-	// while it has any; a node that begins without pods announces nothing.
+	// Pods is the number of pods at the start. A node with pods has an address block, and an endpoint of the probes while it has any; a node that
+	// begins without pods announces nothing.
 	Pods int
 	// Controlled: a ReplicaSet is the controller of the pods.
 	Controlled bool
@@ -56,9 +56,8 @@ type node struct {
 	up bool
 }
 
-// AddNodes starts hosts, several at a time: it registers each node, starts its processes, waits until BIRD runs, and marks it Ready. It does
-// not wait for sessions: see WaitMesh. Probes of a pair count from the first that arrives. Addresses and ages are in the order of
-// the nodes.
+// AddNodes starts hosts, several at a time: it registers each node, starts its processes, waits until BIRD runs, and marks it Ready. It does not
+// wait for sessions: see WaitMesh. Probes of a pair count from the first that arrives. Addresses and ages are in the order of the nodes.
 func (l *Lab) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	const parallel = 8
 	slots := make(chan struct{}, parallel)
@@ -94,8 +93,8 @@ func (l *Lab) add(ctx context.Context, n *node, err error) error {
 	return nil
 }
 
-// RemoveNode removes a host as an orderly deletion of a machine does: BIRD shuts its sessions down, the host's
-// namespaces end, and its objects are deleted. After Crash, peers keep its routes for the graceful restart time.
+// RemoveNode removes a host as an orderly deletion of a machine does: BIRD shuts its sessions down, the host's namespaces end, and its objects
+// are deleted. After Crash, peers keep its routes for the graceful restart time.
 func (l *Lab) RemoveNode(ctx context.Context, name string) error {
 	return l.on(name, func(n *node) error {
 		if err := l.unprobe(name); err != nil {

@@ -167,8 +167,7 @@ const calicoNodeNamespace = "kube-system"
 
 func (n *node) calicoNodePod() string { return "calico-node-" + n.spec.Name }
 
-// createCalicoNode creates the node's pod of Calico's DaemonSet. It is Ready until KillCalicoNode; other faults do not
-// change that.
+// createCalicoNode creates the node's pod of Calico's DaemonSet. It is Ready until KillCalicoNode; other faults do not change that.
 func (l *Lab) createCalicoNode(ctx context.Context, n *node) error {
 	pod, err := l.kube.CoreV1().Pods(calicoNodeNamespace).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -191,8 +190,8 @@ func (l *Lab) deleteCalicoNode(ctx context.Context, n *node) error {
 	return l.kube.CoreV1().Pods(calicoNodeNamespace).Delete(ctx, n.calicoNodePod(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 }
 
-// KillCalicoNode ends BIRD, confd and the reporter of a node that stays Ready: peers keep the routes for the
-// graceful restart time. The pod is not Ready from then on or, if evicted, deleted. The processes are not restarted.
+// KillCalicoNode ends BIRD, confd and the reporter of a node that stays Ready: peers keep the routes for the graceful restart time. The pod is
+// not Ready from then on or, if evicted, deleted. The processes are not restarted.
 func (l *Lab) KillCalicoNode(ctx context.Context, name string, evicted bool) error {
 	n, err := l.node(name)
 	if err != nil {
@@ -237,9 +236,9 @@ var (
 	reloadCommand   = regexp.MustCompile(`(?m)^reload_cmd = .*$`)
 )
 
-// writeConfdTemplates copies Calico's templates and their configuration, changed for stock BIRD, for all nodes: each node's confd writes
-// to configDir and reloads the BIRD in calicoRunDir. Without DualStack BIRD 6 gets no templates, but an empty configuration, because the
-// reporter needs it to run.
+// writeConfdTemplates copies Calico's templates and their configuration, changed for stock BIRD, for all nodes: each node's confd writes to
+// configDir and reloads the BIRD in calicoRunDir. Without DualStack BIRD 6 gets no templates, but an empty configuration, because the reporter
+// needs it to run.
 func writeConfdTemplates(ctx context.Context, dir string, files []string) error {
 	calico, err := controlplane.CalicoSources(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package programs builds the programs that the tests and the demo run: etcd and kube-apiserver, Calico's node agent, the manager and
-// the command line, kubectl and calicoctl. It imports the standard library only, so that it starts at once on a new machine.
+// Package programs builds the programs that the tests and the demo run: etcd and kube-apiserver, Calico's node agent, the manager and the command
+// line, kubectl and calicoctl. It imports the standard library only, so that it starts at once on a new machine.
 package programs
 
 import (
@@ -28,8 +28,8 @@ const (
 	releases = "test/programs/calico"
 	agent    = "calico-node"
 
-	// variable is the environment variable with the paths of built programs: name=path, separated by commas. Child processes inherit it,
-	// because nothing can be built in the lab's namespaces.
+	// variable is the environment variable with the paths of built programs: name=path, separated by commas. Child processes inherit it, because
+	// nothing can be built in the lab's namespaces.
 	variable = "RRPOOL_PROGRAMS"
 	servers  = "test/programs/servers"
 )
@@ -88,9 +88,9 @@ func binary(name string) string {
 	return name
 }
 
-// Build builds the named programs, or all without a name, and writes its progress to log. The first build of kube-apiserver takes
-// minutes. If KUBEBUILDER_ASSETS is set, etcd and kube-apiserver must be in that folder and are not built. Programs that this process or
-// a parent has built are not built again.
+// Build builds the named programs, or all without a name, and writes its progress to log. The first build of kube-apiserver takes minutes. If
+// KUBEBUILDER_ASSETS is set, etcd and kube-apiserver must be in that folder and are not built. Programs that this process or a parent has built
+// are not built again.
 func Build(ctx context.Context, log io.Writer, names ...string) error {
 	built := paths()
 	var missing []program

@@ -1,5 +1,4 @@
-// Package providertest is the test suite for every cloud.Provider. It
-// asserts the state of the cloud, not which calls were made.
+// Package providertest is the test suite for every cloud.Provider. It asserts the state of the cloud, not which calls were made.
 package providertest
 
 import (
@@ -36,8 +35,7 @@ const (
 // LimitedFor is the RetryAfter of a Limited cloud.
 const LimitedFor = 7 * time.Second
 
-// World is the cloud of a provider. Its time passes by Advance only.
-// At first it has no pool of rrpool's, and three zones; if the provider uses
+// World is the cloud of a provider. Its time passes by Advance only. At first it has no pool of rrpool's, and three zones; if the provider uses
 // existing nodes, three or more in each zone that can join the pool.
 type World interface {
 	// Advance moves the clocks of the cloud and of the providers forward.
@@ -82,8 +80,8 @@ const zoneCount = 3
 // while is longer than every state of a worker, and than every wait of a provider.
 const while = 5 * time.Minute
 
-// Run runs the suite. fresh returns a new World for each test, and a function that returns a new provider
-// instance for it, as after a restart. There are further tests for Machines and Faulty.
+// Run runs the suite. fresh returns a new World for each test, and a function that returns a new provider instance for it, as after a restart.
+// There are further tests for Machines and Faulty.
 func Run(t *testing.T, fresh func(t *testing.T) (World, func() cloud.Provider)) {
 	t.Helper()
 	tests := slices.Clone(allProviders)
@@ -153,8 +151,7 @@ var ordering = []suiteTest{
 	{"a pool whose nodes lack the taint is not grown", (*suite).untaintedNodes},
 }
 
-// soon is how long a call may go on after its context has ended: more than delays of a loaded machine,
-// and far less than a provider's own time-outs.
+// soon is how long a call may go on after its context has ended: more than delays of a loaded machine, and far less than a provider's own time-outs.
 const soon = 20 * time.Second
 
 // spec returns the wanted pool of a size.

@@ -1,5 +1,5 @@
-// Package walkthrough runs the shell commands of the docs. It finds a page's blocks of commands as GitHub does, and runs them in
-// their order, by one bash, in a lab cluster.
+// Package walkthrough runs the shell commands of the docs. It finds a page's blocks of commands as GitHub does, and runs them in their order, by
+// one bash, in a lab cluster.
 package walkthrough
 
 import (
@@ -50,8 +50,8 @@ var (
 	notShell = []string{"console", "yaml", "json", "mermaid", "text", "promql", "go"}
 )
 
-// Blocks returns the blocks of shell commands of a page, in their order. Every code block must name its language; that of commands is
-// sh. A comment directly before a block must be known: that it does not run, with the reason, or that it runs on every node.
+// Blocks returns the blocks of shell commands of a page, in their order. Every code block must name its language; that of commands is sh. A
+// comment directly before a block must be known: that it does not run, with the reason, or that it runs on every node.
 func Blocks(source []byte) ([]Block, error) {
 	var blocks []Block
 	heading := ""

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// prelude ends the shell at the first command that fails, as set -e does, except for a plan with exit code 2, "there are
-// changes". Unset variables and failures within pipes are failures too.
+// prelude ends the shell at the first command that fails, as set -e does, except for a plan with exit code 2, "there are changes". Unset
+// variables and failures within pipes are failures too.
 const prelude = `set -Euo pipefail
 trap 'walked=$?; [[ $walked == 2 && $BASH_COMMAND == "rrpool plan"* ]] || exit $walked' ERR
 `
@@ -34,8 +34,8 @@ type Shell struct {
 	err    error // valid once done is closed
 }
 
-// StartShell starts a bash in a folder, without a user's settings: env is its whole environment, out receives all output. Blocks are
-// written to the folder scripts.
+// StartShell starts a bash in a folder, without a user's settings: env is its whole environment, out receives all output. Blocks are written to
+// the folder scripts.
 func StartShell(scripts, dir string, env []string, out io.Writer) (*Shell, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -103,8 +103,7 @@ func (sh *Shell) Stop() {
 	<-sh.done
 }
 
-// Programs creates a folder with only the programs that a page may use: some of the system's, and those in given, by
-// their names.
+// Programs creates a folder with only the programs that a page may use: some of the system's, and those in given, by their names.
 func Programs(dir string, given map[string]string) error {
 	all := map[string]string{}
 	for _, name := range strings.Fields("bash basename cat cp cut date diff dirname echo env false grep head id ls mkdir mktemp mv printf rm sed seq sleep sort tail " +

@@ -1,6 +1,5 @@
-// Package intercept is a proxy between managers and the apiserver and cloud: it counts, delays, refuses and drops
-// requests, and cuts a manager off as a crash would. It has all requests of a manager: of controller-runtime, libcalico-go, events and
-// leader election.
+// Package intercept is a proxy between managers and the apiserver and cloud: it counts, delays, refuses and drops requests, and cuts a manager
+// off as a crash would. It has all requests of a manager: of controller-runtime, libcalico-go, events and leader election.
 package intercept
 
 import (
@@ -206,8 +205,8 @@ type Line struct {
 	stale   int
 }
 
-// Open returns a new line. Requests are passed on as the user of config, and to cloud, which may be
-// nil. onCut is called once, when a rule cuts the line: it should kill the manager.
+// Open returns a new line. Requests are passed on as the user of config, and to cloud, which may be nil. onCut is called once, when a rule cuts
+// the line: it should kill the manager.
 func (i *Interceptor) Open(name string, config *rest.Config, cloud http.Handler, onCut func()) (*Line, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command demo migrates a lab cluster of six nodes in three zones from the BGP full mesh, with a mesh password, to a dedicated worker pool of
-// route reflectors and back, and shows the commands and their output. It
-// exits with 0 only if no packet between workloads was lost, as the README defines it, and each command had the expected exit code.
+// route reflectors and back, and shows the commands and their output. It exits with 0 only if no packet between workloads was lost, as the README
+// defines it, and each command had the expected exit code.
 package main
 
 import (
@@ -141,8 +141,7 @@ func (d demo) packets(phase string) probe.Report {
 	return report
 }
 
-// verdict returns the closing line, or an error if there is a loss as the README defines it. Single packets may be lost while BIRD replaces
-// a kernel route.
+// verdict returns the closing line, or an error if there is a loss as the README defines it. Single packets may be lost while BIRD replaces a kernel route.
 func verdict(there, back probe.Report) (string, error) {
 	if err := there.ZeroLoss(); err != nil {
 		return "", fmt.Errorf("%s: %w", phaseThere, err)

@@ -102,8 +102,8 @@ func (s *Site) leave(ctx context.Context, w iksserver.Worker) {
 	s.progress("worker %s is deleted, node %s is gone", w.ID, w.IP)
 }
 
-// install applies what a user applies before the manager starts: the manifests of config/rbac and, with a cloud, the credentials.
-// The ConfigMap that IKS creates is created even with Options.Bare.
+// install applies what a user applies before the manager starts: the manifests of config/rbac and, with a cloud, the credentials. The ConfigMap
+// that IKS creates is created even with Options.Bare.
 func (s *Site) install(ctx context.Context) error {
 	var objects []client.Object
 	if s.Cloud != nil {

@@ -37,8 +37,8 @@ const (
 // User returns the manager's user name in the audit log.
 func User() string { return controlplane.ServiceAccountUser(Namespace, ServiceAccount) }
 
-// ManagerEnded reports whether the manager that was started last has ended by itself, as one that loses its lease does. The caller
-// then starts it again, as a kubelet does.
+// ManagerEnded reports whether the manager that was started last has ended by itself, as one that loses its lease does. The caller then starts it
+// again, as a kubelet does.
 func (s *Site) ManagerEnded() bool {
 	if s.manager == nil || s.manager.Running() {
 		return false
@@ -50,8 +50,8 @@ func (s *Site) ManagerEnded() bool {
 // file returns the path of a file in the site's folder.
 func (s *Site) file(name string) string { return filepath.Join(filepath.Dir(s.Lab.Kubeconfig()), name) }
 
-// StartManager starts the manager with only the rights of its service account, and with further flags. Its log is appended to that
-// of earlier managers. A killed manager's lease stays: with --leader-elect=false the next one need not wait for it.
+// StartManager starts the manager with only the rights of its service account, and with further flags. Its log is appended to that of earlier
+// managers. A killed manager's lease stays: with --leader-elect=false the next one need not wait for it.
 func (s *Site) StartManager(flags ...string) (err error) {
 	config := s.Apiserver
 	if config == nil {
@@ -95,8 +95,8 @@ func (s *Site) ManagerLog() (string, error) {
 	return all.String(), err
 }
 
-// Command returns a command of rrpool with an administrator's kubeconfig. It is
-// interrupted, as by Ctrl-C, when ctx ends. programs.Build must have built rrpool.
+// Command returns a command of rrpool with an administrator's kubeconfig. It is interrupted, as by Ctrl-C, when ctx ends. programs.Build must
+// have built rrpool.
 func (s *Site) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, programs.Path("rrpool"), args...) //nolint:gosec // G204: ours
 	cmd.Env = append(s.Environment(), "PATH=/nonexistent", "HOME=/nonexistent", "KUBECONFIG="+s.Lab.Kubeconfig())

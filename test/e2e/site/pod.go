@@ -173,8 +173,8 @@ func (p *pod) kill() {
 // kubeletPort is where the apiserver asks a kubelet for logs.
 const kubeletPort = "10250"
 
-// register creates the Pod of a running process, if Options.Pods is set. The namespace's Pod
-// Security profile must admit it. The Pod is Ready from the start; the Deployment's status shows how many processes are.
+// register creates the Pod of a running process, if Options.Pods is set. The namespace's Pod Security profile must admit it. The Pod is Ready
+// from the start; the Deployment's status shows how many processes are.
 func (s *Site) register(ctx context.Context, d *appsv1.Deployment, p *pod) error {
 	if !s.options.Pods {
 		return nil

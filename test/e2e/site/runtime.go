@@ -33,17 +33,16 @@ const (
 	crashDelay = time.Second
 )
 
-// Runtime stands in for the controllers, the scheduler and the kubelets, which a lab cluster lacks, for one Deployment: the
-// manager's, as it was applied. It runs each replica as a process on a node of its own, in that node's network, with exactly the
-// Deployment's arguments and environment, and a token of its service account where a pod has it. It reports the Deployment's
-// status, and finalizes namespaces that are deleted.
+// Runtime stands in for the controllers, the scheduler and the kubelets, which a lab cluster lacks, for one Deployment: the manager's, as it was applied. It
+// runs each replica as a process on a node of its own, in that node's network, with exactly the Deployment's arguments and environment, and a token of its
+// service account where a pod has it. It reports the Deployment's status, and finalizes namespaces that are deleted.
 //
-// A changed template replaces the pods within maxUnavailable; maxSurge is not used. With Options.Pods
-// the API has Pods for them, which can be listed, and whose logs can be read.
+// A changed template replaces the pods within maxUnavailable; maxSurge is not used. With Options.Pods the API has Pods for them, which can be
+// listed, and whose logs can be read.
 //
-// It does not implement: images (the manager is that of programs.Build), the user, the read-only root, limits, affinity and
-// spreading, probes other than the readiness probe, and NetworkPolicies. To the environment it adds the apiserver's address, as a
-// kubelet does, and the address of the simulated cloud. A template with unknown fields is not run, and Err says why.
+// It does not implement: images (the manager is that of programs.Build), the user, the read-only root, limits, affinity and spreading, probes
+// other than the readiness probe, and NetworkPolicies. To the environment it adds the apiserver's address, as a kubelet does, and the address of
+// the simulated cloud. A template with unknown fields is not run, and Err says why.
 type Runtime struct {
 	site   *Site
 	cancel context.CancelFunc
@@ -219,8 +218,7 @@ func (r *Runtime) report(ctx context.Context, d *appsv1.Deployment) error {
 	return err
 }
 
-// finalizeNamespaces does what the namespace controller does: it deletes everything in deleted namespaces, and removes
-// their finalizers.
+// finalizeNamespaces does what the namespace controller does: it deletes everything in deleted namespaces, and removes their finalizers.
 func (s *Site) finalizeNamespaces(ctx context.Context) error {
 	list, err := s.Lab.Kube().CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package site runs a whole installation in one process tree: a lab cluster whose nodes look like IKS workers, the server of package
-// iksserver, whose workers become hosts of that cluster once they are deployed, and the manager as a process with exactly the rights of
-// config/rbac. With Options.Nodes there is no cloud and no credential.
+// Package site runs a whole installation in one process tree: a lab cluster whose nodes look like IKS workers, the server of package iksserver,
+// whose workers become hosts of that cluster once they are deployed, and the manager as a process with exactly the rights of config/rbac. With
+// Options.Nodes there is no cloud and no credential.
 //
 // The process must be inside the lab's namespaces: see lab.Main and lab.Isolate.
 package site
@@ -48,8 +48,7 @@ const (
 
 // Options say what to build. The zero value is six workers in three zones on VPC, without a mesh password.
 type Options struct {
-	// Nodes of a cluster without a cloud. With them there is no cloud server, no provider ID and no credential, and the next four
-	// options have no effect.
+	// Nodes of a cluster without a cloud. With them there is no cloud server, no provider ID and no credential, and the next four options have no effect.
 	Nodes []lab.NodeSpec
 	// Workers that run pods. Default 6.
 	Workers int
@@ -100,8 +99,7 @@ func (s *Site) address(string, string) string {
 	return fmt.Sprintf("172.20.%d.%d", 1+n/250, n%250+1)
 }
 
-// Start builds the lab, its workers and the cloud. The manager is not started,
-// no RouteReflectorPool exists, and the mesh carries the cluster.
+// Start builds the lab, its workers and the cloud. The manager is not started, no RouteReflectorPool exists, and the mesh carries the cluster.
 func Start(ctx context.Context, options Options) (*Site, error) {
 	options.Workers, options.Zones = cmp.Or(options.Workers, 6), cmp.Or(options.Zones, 3)
 	options.Generation = cmp.Or(options.Generation, iksserver.VPC)

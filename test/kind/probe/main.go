@@ -1,8 +1,7 @@
 //go:build linux
 
-// Command probe runs in the pods of the kind test. "probe from NAME ADDRESS" probes other pods as the lines on its standard input say
-// (add NAME ADDRESS, remove NAME, phase NAME, report) until that ends; a report is a line of JSON. "probe wait" waits to be ended: it is
-// the pod's own process.
+// Command probe runs in the pods of the kind test. "probe from NAME ADDRESS" probes other pods as the lines on its standard input say (add NAME ADDRESS,
+// remove NAME, phase NAME, report) until that ends; a report is a line of JSON. "probe wait" waits to be ended: it is the pod's own process.
 package main
 
 import (

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package probe measures whether pods reach each other: it sends UDP packets from each to every other at an interval, and reports
-// which did not arrive, when, and during which phase. The two directions of a pair are measured separately.
+// Package probe measures whether pods reach each other: it sends UDP packets from each to every other at an interval, and reports which did not
+// arrive, when, and during which phase. The two directions of a pair are measured separately.
 //
-// It does not use ICMP echo: the kernel answers for all network namespaces from one socket per processor. Answers that wait for a
-// neighbour that is down, in any namespace of the machine, use up that socket's buffer, and the answers of all others are dropped.
-// A control pair on a loopback device shows which probes are lost without any routing, because the machine is too busy.
+// It does not use ICMP echo: the kernel answers for all network namespaces from one socket per processor. Answers that wait for a neighbour that
+// is down, in any namespace of the machine, use up that socket's buffer, and the answers of all others are dropped. A control pair on a loopback
+// device shows which probes are lost without any routing, because the machine is too busy.
 package probe
 
 import (
@@ -37,8 +37,8 @@ const (
 	port = 30179
 )
 
-// Prober probes ordered pairs of its endpoints with addresses of one family: all, or each with a number of endpoints before
-// it. It is safe for concurrent use.
+// Prober probes ordered pairs of its endpoints with addresses of one family: all, or each with a number of endpoints before it. It is safe for
+// concurrent use.
 type Prober struct {
 	interval   time.Duration
 	neighbours int // 0: all
@@ -62,8 +62,7 @@ type Prober struct {
 	done sync.WaitGroup
 }
 
-// endpoint is one pod: a socket in its network namespace. Probes to an endpoint without a socket are received by another prober or
-// by Serve.
+// endpoint is one pod: a socket in its network namespace. Probes to an endpoint without a socket are received by another prober or by Serve.
 type endpoint struct {
 	name    string
 	number  int // in the order of Add
@@ -72,8 +71,8 @@ type endpoint struct {
 	targets []*series // from here to every other
 }
 
-// New starts a prober without endpoints. An interval of 0 is DefaultInterval. Each endpoint is probed with the last so many
-// before it, in both directions; 0: with all.
+// New starts a prober without endpoints. An interval of 0 is DefaultInterval. Each endpoint is probed with the last so many before it, in both
+// directions; 0: with all.
 func New(interval time.Duration, neighbours int) *Prober {
 	p := &Prober{
 		interval:   cmp.Or(interval, DefaultInterval),
@@ -88,9 +87,8 @@ func New(interval time.Duration, neighbours int) *Prober {
 	return p
 }
 
-// Add starts probing between a new endpoint and present ones. enter must call its argument on a thread that is inside the
-// endpoint's network namespace; if it is nil the endpoint is only probed. A pair counts from its first arrival on, because a new
-// pod has no routes yet.
+// Add starts probing between a new endpoint and present ones. enter must call its argument on a thread that is inside the endpoint's network
+// namespace; if it is nil the endpoint is only probed. A pair counts from its first arrival on, because a new pod has no routes yet.
 func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) error) error {
 	added := &endpoint{name: name, address: address}
 	if enter != nil {
@@ -117,8 +115,7 @@ func (p *Prober) Add(name string, address netip.Addr, enter func(func() error) e
 	return nil
 }
 
-// Serve receives probes in a namespace to an address that several hosts have, such as that of a service, until the prober stops or
-// done is called.
+// Serve receives probes in a namespace to an address that several hosts have, such as that of a service, until the prober stops or done is called.
 func (p *Prober) Serve(address netip.Addr, enter func(func() error) error) (done func() error, err error) {
 	var served *socket
 	if err := enter(func() (err error) {
@@ -174,8 +171,7 @@ func (e *endpoint) close() error {
 	return e.socket.Close()
 }
 
-// Remove ends all probes from and to an endpoint; earlier results stay in the report. Probes under way
-// do not count as lost.
+// Remove ends all probes from and to an endpoint; earlier results stay in the report. Probes under way do not count as lost.
 func (p *Prober) Remove(name string) error {
 	p.mu.Lock()
 	removed, exists := p.endpoints[name]
@@ -283,8 +279,8 @@ func (p *Prober) Stop() error {
 	return errors.Join(errs...)
 }
 
-// connect begins a series and allocates memory for its probes: when a sender allocates, it may have to wait for the garbage collector's
-// threads, which have no priority.
+// connect begins a series and allocates memory for its probes: when a sender allocates, it may have to wait for the garbage collector's threads,
+// which have no priority.
 func (p *Prober) connect(from, to *endpoint, address netip.Addr) {
 	if from.socket == nil {
 		return
@@ -299,8 +295,7 @@ func (p *Prober) connect(from, to *endpoint, address netip.Addr) {
 	p.byNumber.Store(s.number, s)
 }
 
-// send sends the probes of all pairs. A late tick is not made up for, because two probes close together could both be lost
-// in one gap of microseconds.
+// send sends the probes of all pairs. A late tick is not made up for, because two probes close together could both be lost in one gap of microseconds.
 func (p *Prober) send() {
 	_ = raisePriority() // lab.Start prints a warning if it is not permitted
 	buffer := make([]byte, messageSize)
@@ -392,16 +387,15 @@ func (p *Prober) take(on *socket, got received, others map[source]*arrivals) {
 	_ = on.send(m.encode(got.packet), got.from) // the next acknowledgement repeats it
 }
 
-// sleep makes the kernel wake the calling thread. Any thread may handle a timer of Go's, and that one may not be scheduled at once,
-// unlike the sender's.
+// sleep makes the kernel wake the calling thread. Any thread may handle a timer of Go's, and that one may not be scheduled at once, unlike the sender's.
 func sleep(duration time.Duration) {
 	left := unix.NsecToTimespec(int64(duration))
 	for errors.Is(unix.Nanosleep(&left, &left), unix.EINTR) {
 	}
 }
 
-// raisePriority locks the calling goroutine to a thread with real-time priority, if permitted: a sender that is not scheduled
-// detects no loss. The thread ends with the goroutine.
+// raisePriority locks the calling goroutine to a thread with real-time priority, if permitted: a sender that is not scheduled detects no loss.
+// The thread ends with the goroutine.
 func raisePriority() error {
 	runtime.LockOSThread()
 	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 5}, 0)

@@ -36,8 +36,8 @@ type Pair struct {
 	Sent, Lost int
 	// LongestRun is the greatest number of probes lost in a row.
 	LongestRun int
-	// LongestSilence is the longest time between two probes. If it is much more than the interval, the prober was not scheduled
-	// and may have missed an outage.
+	// LongestSilence is the longest time between two probes. If it is much more than the interval, the prober was not scheduled and may have
+	// missed an outage.
 	LongestSilence time.Duration
 	// Silences are longer than shortSilence.
 	Silences []Silence
@@ -202,12 +202,12 @@ func (r Report) keep(choose func(Pair) (Pair, bool)) Report {
 }
 
 const (
-	// singleLossOdds: fewer than one probe in this many may be lost. When the best path changes, BIRD replaces each kernel route,
-	// which takes microseconds, and a probe can be lost meanwhile.
+	// singleLossOdds: fewer than one probe in this many may be lost. When the best path changes, BIRD replaces each kernel route, which takes
+	// microseconds, and a probe can be lost meanwhile.
 	singleLossOdds = 10_000
-	// If a pair has no probe for more than shortSilence, the machine was too busy, and outages in that time are not known. A report
-	// is valid if no silence is longer than maxSilence, which is less than half of the shortest outage of a wrong change
-	// (1.1 s: TestImmediatePromotionLosesPackets in test/chaos), and all together are at most one part in silenceOdds of the time.
+	// If a pair has no probe for more than shortSilence, the machine was too busy, and outages in that time are not known. A report is valid if
+	// no silence is longer than maxSilence, which is less than half of the shortest outage of a wrong change (1.1 s:
+	// TestImmediatePromotionLosesPackets in test/chaos), and all together are at most one part in silenceOdds of the time.
 	shortSilence = 250 * time.Millisecond
 	maxSilence   = 500 * time.Millisecond
 	silenceOdds  = 100
@@ -217,9 +217,9 @@ const (
 	besides = 100 * time.Millisecond
 )
 
-// ZeroLoss returns nil if the report proves that nothing was lost: every pair was probed nearly all the time and connected, no pair lost
-// two probes in a row, and fewer than one probe in 10,000 was lost. Otherwise the error says what was lost, when, and by which pairs. For
-// losses at the time of an outage of the machine, it says that no loss can be ruled out.
+// ZeroLoss returns nil if the report proves that nothing was lost: every pair was probed nearly all the time and connected, no pair lost two
+// probes in a row, and fewer than one probe in 10,000 was lost. Otherwise the error says what was lost, when, and by which pairs. For losses at
+// the time of an outage of the machine, it says that no loss can be ruled out.
 func (r Report) ZeroLoss() error {
 	if len(r.Pairs) == 0 {
 		return errors.New("no loss can be ruled out: nothing was probed")
@@ -284,8 +284,8 @@ func (r Report) explained(pair Pair) (lost int) {
 	return lost
 }
 
-// machines reports whether the machine is the cause of an outage: all of it is within, or near, outages of the machine. While
-// probes of the control pair arrive, routing is the cause of every loss.
+// machines reports whether the machine is the cause of an outage: all of it is within, or near, outages of the machine. While probes of the
+// control pair arrive, routing is the cause of every loss.
 func (r Report) machines(o Outage) bool {
 	from, lost := o.From, false
 	for _, m := range r.Machine {

@@ -31,8 +31,8 @@ type socket struct {
 	address netip.AddrPort
 }
 
-// received is one packet, and the kernel's time of its arrival, as the reader may be scheduled later. dropped counts the packets
-// that the full socket has dropped until then.
+// received is one packet, and the kernel's time of its arrival, as the reader may be scheduled later. dropped counts the packets that the full
+// socket has dropped until then.
 type received struct {
 	packet  []byte
 	from    netip.AddrPort

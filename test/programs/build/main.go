@@ -1,5 +1,5 @@
-// Command build builds the programs that its arguments name, all without arguments, and prints the value of RRPOOL_PROGRAMS with which
-// tests and demo use them.
+// Command build builds the programs that its arguments name, all without arguments, and prints the value of RRPOOL_PROGRAMS with which tests and
+// demo use them.
 package main
 
 import (

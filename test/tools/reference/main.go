@@ -1,5 +1,5 @@
-// Command reference generates the reference of rrpool's commands: a page of
-// Markdown, and manual pages. Manual pages have the month of SOURCE_DATE_EPOCH if that is set.
+// Command reference generates the reference of rrpool's commands: a page of Markdown, and manual pages. Manual pages have the month of
+// SOURCE_DATE_EPOCH if that is set.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command roots prints the root certificates that Mozilla trusts, as the Go project publishes them in a module with a
-// checksum, so that they do not depend on the machine that builds an image. It leaves out those that are only trusted for certificates
-// issued before some day, because a file of certificates cannot express that.
+// Command roots prints the root certificates that Mozilla trusts, as the Go project publishes them in a module with a checksum, so that they do
+// not depend on the machine that builds an image. It leaves out those that are only trusted for certificates issued before some day, because a
+// file of certificates cannot express that.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command calico-node runs the two parts of Calico's node agent that speak with BIRD, confd and the node status reporter, for one
-// node of the lab, from Calico's own packages.
+// Command calico-node runs the two parts of Calico's node agent that speak with BIRD, confd and the node status reporter, for one node of the
+// lab, from Calico's own packages.
 //
 // It is configured as the originals are: confd's flags, and the environment (NODENAME, NAMESPACE, DATASTORE_TYPE, KUBECONFIG).
 package main
