@@ -89,7 +89,7 @@ func (s *groupSlots) busiest() int {
 			}
 		}
 	}
-	others := len(s.census.ungrouped)
+	others := len(s.ungrouped)
 	if s.division == bySize { // each will get the group with fewest clients
 		names := sizeNames()
 		before := s.counts(names)
