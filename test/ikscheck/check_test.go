@@ -115,8 +115,8 @@ func TestAPoolIsDeletedWhateverHappens(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			everyCloud(t, func(t *testing.T, s *iksserver.Server, _ string) {
-				t.Helper()
+			synctest.Test(t, func(t *testing.T) {
+				s := cloudOf(iksserver.VPC, iksserver.Slow)
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				spoil(s, stop)
