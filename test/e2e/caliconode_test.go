@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -53,7 +54,7 @@ func TestCalicoNodeGoesFromAllReflectors(t *testing.T) {
 	gone := loseCalicoNode(t, ctx, s, false, func() {})
 	requireMeshInTime(t, ctx, s, gone)
 	time.Sleep(time.Until(gone.Add(130 * time.Second)))
-	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+	expect.NothingLost(t, s)
 }
 
 // A manager that may not watch pods has only the reports to go by, and asks for them: that takes longer, and is in time.
@@ -89,12 +90,12 @@ func requireMeshInTime(t *testing.T, ctx context.Context, s *site.Site, gone tim
 	requested := time.Since(gone)
 	require.NoError(t, s.Lab.WaitMesh(within(t, ctx)))
 	t.Logf("the mesh was requested after %s and carried the cluster after %s", requested.Round(time.Second), time.Since(gone).Round(time.Second))
-	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+	expect.NothingLost(t, s)
 }
 
 func meshOn(t *testing.T, ctx context.Context, s *site.Site) bool { //nolint:revive // t comes first in tests
 	t.Helper()
-	c := bgpConfiguration(t, ctx, s)
+	c := expect.BGPConfiguration(t, s)
 	return c == nil || c.Spec.NodeToNodeMeshEnabled == nil || *c.Spec.NodeToNodeMeshEnabled
 }
 
@@ -166,8 +167,8 @@ func TestTheWorkersOfThePoolAreUpdated(t *testing.T) {
 		return isReady(o) && len(now) == 3 && !slices.ContainsFunc(now, func(w string) bool { return slices.Contains(old, w) })
 	}))
 	require.Equal(t, 3, fewest)
-	requireMigrated(t, ctx, s, 3)
-	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+	requireMigrated(t, s, 3)
+	expect.NothingLost(t, s)
 
 	s.Lab.Checkpoint("cordoned")
 	hit := current(t, ctx, s)[0]
@@ -180,7 +181,7 @@ func TestTheWorkersOfThePoolAreUpdated(t *testing.T) {
 	require.NoError(t, s.WaitFor(within(t, ctx), "the pool to be as small as before", func(o *v1alpha1.RouteReflectorPool) bool {
 		return isReady(o) && len(workers(s)) == 3
 	}))
-	requireMigrated(t, ctx, s, 3)
+	requireMigrated(t, s, 3)
 	require.NoError(t, s.Lab.Report().Phase("cordoned").Only(s.Workers...).ZeroLoss())
 
 	s.Lab.Checkpoint("replaced at once")
@@ -192,7 +193,7 @@ func TestTheWorkersOfThePoolAreUpdated(t *testing.T) {
 	require.NoError(t, s.WaitFor(within(t, ctx), "reflectors on new workers", func(o *v1alpha1.RouteReflectorPool) bool {
 		return isReady(o) && !meshOn(t, ctx, s) && len(current(t, ctx, s)) == 3 && !slices.ContainsFunc(workers(s), func(w string) bool { return slices.Contains(old, w) })
 	}))
-	requireMigrated(t, ctx, s, 3)
+	requireMigrated(t, s, 3)
 	report := s.Lab.Report().Phase("replaced at once").Only(s.Workers...)
 	t.Logf("all workers replaced at once: pods could not reach each other for %s", report.LongestOutage().Round(time.Millisecond))
 	require.Less(t, report.LongestOutage(), 10*time.Second)

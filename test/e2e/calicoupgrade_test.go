@@ -35,6 +35,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/calico"
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -81,13 +82,13 @@ func TestCalicoIsUpgraded(t *testing.T) {
 				return isReady(o)
 			}))
 			if !late {
-				requireMigrated(t, ctx, s, 3)
+				requireMigrated(t, s, 3)
 			}
 			for _, at := range seen() {
 				require.NotContains(t, at.degraded, "True")
 				require.False(t, at.mesh && (!late || at.after < time.Minute), "the mesh is on, and the reports were unheard for less than a minute")
 			}
-			require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+			expect.NothingLost(t, s)
 		})
 	}
 }
@@ -187,7 +188,7 @@ func TestCalicoMovesItsObjectsToItsOtherGroup(t *testing.T) {
 		return isReady(o) && !locked(o) && o.Status.CalicoAPI == calico.GroupV3.String()
 	}))
 	require.Equal(t, sessions, established(t, s), "on the reflectors")
-	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+	expect.NothingLost(t, s)
 
 	s.Lab.Checkpoint("return")
 	require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))
@@ -210,7 +211,7 @@ func TestCalicoMovesItsObjectsToItsOtherGroup(t *testing.T) {
 			require.Contains(c, session, " Mesh_")
 		}
 	})
-	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+	expect.NothingLost(t, s)
 }
 
 var (

@@ -6,13 +6,11 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/projectcalico/calico/libcalico-go/lib/options"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +23,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
 	"github.com/rrpool/rrpool/test/controlplane/intercept"
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -36,12 +35,12 @@ func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 	lab.SkipLong(t)
 	ctx, s := site.ForTest(t, site.Options{Nodes: withControlPlane(6), MeshPassword: "s3cret"})
 	require.NoError(t, s.Lab.Cordon(ctx, "worker-5"))
-	before, nodes := bgpConfiguration(t, ctx, s), nodeObjects(t, ctx, s)
+	before, nodes := expect.BGPConfiguration(t, s), nodeObjects(t, ctx, s)
 
 	s.Lab.Checkpoint("onto nodes with workloads")
 	require.NoError(t, s.CreatePool(ctx, cordoning))
 	killed := killAfterEachWrite(t, ctx, s)
-	requireReflected(t, ctx, s, "control-plane", "worker-1", "worker-2")
+	expect.Reflected(t, s, "control-plane", "worker-1", "worker-2")
 	for node, patches := range map[string]int{"control-plane": 4, "worker-1": 4, "worker-2": 4} {
 		require.Equal(t, patches, count(killed, "patch nodes "+node), "chosen, cordoned, promoted, uncordoned: %s", node)
 	}
@@ -61,11 +60,9 @@ func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 	} {
 		require.NotZero(t, count(killed, write), write)
 	}
-	requireMeshed(t, ctx, s, before)
+	expect.Meshed(t, s, before)
 	requireUntouched(t, ctx, s, nodes)
-	report := s.Lab.Report().Only(s.Workers...)
-	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1), "the reflectors' own pods included")
-	require.NoError(t, report.ZeroLoss())
+	expect.NothingLost(t, s)
 }
 
 // The same where Calico has an etcd of its own. There the manager is killed when a write has arrived in etcd. The Nodes of Kubernetes and
@@ -73,12 +70,12 @@ func TestExistingNodesThereAndBackKilledAfterEachWrite(t *testing.T) {
 func TestExistingNodesThereAndBackWithCalicosOwnEtcdKilledAfterEachWrite(t *testing.T) {
 	lab.SkipLong(t)
 	ctx, s := site.ForTest(t, site.Options{Nodes: withControlPlane(6), MeshPassword: "s3cret", Lab: lab.Options{Etcd: true}})
-	before, nodes, own := bgpConfiguration(t, ctx, s), nodeObjects(t, ctx, s), calicoNodes(t, ctx, s)
+	before, nodes, own := expect.BGPConfiguration(t, s), nodeObjects(t, ctx, s), calicoNodes(t, ctx, s)
 
 	s.Lab.Checkpoint("onto nodes with workloads")
 	require.NoError(t, s.CreatePool(ctx, cordoning))
 	killed := killAfterEachEtcdWrite(t, ctx, s)
-	requireReflected(t, ctx, s, "control-plane", "worker-1", "worker-2")
+	expect.Reflected(t, s, "control-plane", "worker-1", "worker-2")
 	for _, key := range []string{"nodes/calico-control-plane", "nodes/calico-worker-1", "nodes/calico-worker-2", "bgppeers/rrpool-clients", "bgpconfigurations/default"} {
 		require.NotZero(t, count(killed, key), key)
 	}
@@ -107,12 +104,10 @@ func TestExistingNodesThereAndBackWithCalicosOwnEtcdKilledAfterEachWrite(t *test
 	s.KillManager()
 	killed = killAfterEachEtcdWrite(t, ctx, s)
 	require.NotZero(t, count(killed, "nodes/calico-worker-2"))
-	requireMeshed(t, ctx, s, before)
+	expect.Meshed(t, s, before)
 	requireUntouched(t, ctx, s, nodes)
 	require.Equal(t, own, calicoNodes(t, ctx, s))
-	report := s.Lab.Report().Only(s.Workers...)
-	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1), "the reflectors' own pods included")
-	require.NoError(t, report.ZeroLoss())
+	expect.NothingLost(t, s)
 }
 
 // calicoNodes are what rrpool writes of Calico's Nodes, by name.
@@ -247,34 +242,6 @@ func cordoning(o *v1alpha1.RouteReflectorPool) {
 	o.Spec.Provider.ExistingNodes.Promotion = v1alpha1.PromotionCordon
 	o.Spec.Rollout.NotReadyGrace = metav1.Duration{Duration: 5 * time.Second}
 	o.Spec.Rollout.RemovalDelay = metav1.Duration{Duration: 10 * time.Second}
-}
-
-// requireReflected checks the cluster itself: who reflects, and that every worker peers with them only.
-func requireReflected(t *testing.T, ctx context.Context, s *site.Site, reflectors ...string) { //nolint:revive // t comes first in tests
-	t.Helper()
-	config := bgpConfiguration(t, ctx, s)
-	require.NotNil(t, config)
-	require.False(t, *config.Spec.NodeToNodeMeshEnabled)
-	current, err := s.CurrentReflectors(ctx)
-	require.NoError(t, err)
-	require.Equal(t, reflectors, current)
-	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	require.Len(t, statuses.Items, len(reflectors))
-	soon(t, func(c *assert.CollectT) {
-		for _, name := range s.Lab.Nodes() {
-			sessions, err := s.Lab.Sessions(name)
-			require.NoError(c, err)
-			want := len(reflectors)
-			if slices.Contains(reflectors, name) {
-				want = len(s.Lab.Nodes()) - 1
-			}
-			require.Len(c, sessions, want, "%s peers with the reflectors only: %+v", name, sessions)
-			for _, session := range sessions {
-				require.True(c, session.Established() && !session.Mesh(), "%s: %+v", name, session)
-			}
-		}
-	})
 }
 
 // nodeObjects are all nodes, by name.

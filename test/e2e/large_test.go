@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -36,7 +37,7 @@ func TestSixtyNodesThereAndBack(t *testing.T) {
 	awaitNone(t, s, "Mesh_")
 	require.Less(t, ratio(t, "onto route reflectors", time.Since(began), acted.Sub(ready)), 2.0)
 	require.NoError(t, s.WaitReady(within(t, ctx)))
-	requireMigrated(t, ctx, s, 3)
+	requireMigrated(t, s, 3)
 
 	s.Lab.Checkpoint("calico-node is gone")
 	gone := time.Now()
@@ -48,7 +49,7 @@ func TestSixtyNodesThereAndBack(t *testing.T) {
 		require.NoError(t, s.Lab.ReplaceCalicoNode(ctx, name, s.Lab.Kubeconfig()))
 	}
 	require.NoError(t, s.WaitFor(ctx, "the mesh to go again", func(o *v1alpha1.RouteReflectorPool) bool { return isReady(o) && !meshOn(t, ctx, s) }))
-	requireMigrated(t, ctx, s, 3)
+	requireMigrated(t, s, 3)
 
 	s.Lab.Checkpoint("back")
 	began = time.Now()
@@ -60,7 +61,7 @@ func TestSixtyNodesThereAndBack(t *testing.T) {
 	awaitNone(t, s, "Node_")
 	ratio(t, "back to the mesh", time.Since(began), acted.Sub(ready))
 	require.NoError(t, s.WaitReady(within(t, ctx)))
-	requireMeshed(t, ctx, s, nil)
+	expect.Meshed(t, s, nil)
 	report := s.Lab.Report().Only(s.Workers...)
 	require.NoError(t, report.ZeroLoss())
 	require.Len(t, report.Pairs, 2*56)

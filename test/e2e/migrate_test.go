@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +19,7 @@ import (
 	plancmd "github.com/rrpool/rrpool/cmd/rrpool/plan"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/cli"
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
@@ -58,7 +57,7 @@ func TestRest(t *testing.T) {
 	migrating, err := s.Lab.ControlPlane().Writes(site.User(), time.Time{})
 	require.NoError(t, err)
 	require.Greater(t, len(migrating), 5, "the audit log sees the manager's writes")
-	require.NoError(t, s.Lab.Report().Only(s.Workers...).ZeroLoss())
+	expect.NothingLost(t, s)
 	time.Sleep(15 * time.Second) // the reports settle into their long period
 
 	since := time.Now()
@@ -105,7 +104,7 @@ func TestMigrationAndReturn(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%d zones on %s, password %t", tc.zones, tc.generation, tc.password != ""), func(t *testing.T) {
 			ctx, s := site.ForTest(t, site.Options{Zones: tc.zones, Generation: tc.generation, MeshPassword: tc.password})
-			before := bgpConfiguration(t, ctx, s)
+			before := expect.BGPConfiguration(t, s)
 
 			s.Lab.Checkpoint("migration")
 			predicted, since := predict(t, s, "RouteReflector"), time.Now()
@@ -113,7 +112,7 @@ func TestMigrationAndReturn(t *testing.T) {
 			require.NoError(t, s.StartManager("--leader-elect=false"))
 			require.NoError(t, s.CreatePool(ctx, nil))
 			require.NoError(t, s.WaitReady(within(t, ctx)))
-			requireMigrated(t, ctx, s, tc.zones)
+			requireMigrated(t, s, tc.zones)
 			requirePredicted(t, ctx, s, since, predicted)
 			// At rest a plan is empty, and has no doubts.
 			got := cli.Ask(t, plancmd.New, "plan", "--kubeconfig", s.Lab.Kubeconfig(), "--request-timeout", limit.String())
@@ -125,7 +124,7 @@ func TestMigrationAndReturn(t *testing.T) {
 			require.Empty(t, predicted.Loss)
 			require.NoError(t, s.SetMode(ctx, v1alpha1.ModeFullMesh))
 			require.NoError(t, s.WaitReady(within(t, ctx)))
-			requireMeshed(t, ctx, s, before)
+			expect.Meshed(t, s, before)
 			requirePredicted(t, ctx, s, since, predicted)
 
 			report := s.Lab.Report().Only(s.Workers...)
@@ -140,77 +139,21 @@ func migrate(t *testing.T, ctx context.Context, s *site.Site, edit func(*v1alpha
 	require.NoError(t, s.StartManager(flags...))
 	require.NoError(t, s.CreatePool(ctx, edit))
 	require.NoError(t, s.WaitReady(within(t, ctx)))
-	requireMigrated(t, ctx, s, 3)
+	requireMigrated(t, s, 3)
 }
 
 // requireMigrated checks the cluster itself, not what the manager says of it.
-func requireMigrated(t *testing.T, ctx context.Context, s *site.Site, zones int) { //nolint:revive // t comes first in tests
+func requireMigrated(t *testing.T, s *site.Site, zones int) {
 	t.Helper()
-	config, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
-	require.NoError(t, err)
-	require.False(t, *config.Spec.NodeToNodeMeshEnabled)
 	require.Equal(t, []string{"default", site.PoolName}, s.Cloud.Pools(site.ClusterID), "one pool, however often it was ordered")
-	workers := s.Cloud.Workers(site.ClusterID, site.PoolName)
-	require.Len(t, workers, map[int]int{1: 3, 2: 4, 3: 3}[zones])
-	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	require.Len(t, statuses.Items, len(workers), "one CalicoNodeStatus a reflector, whatever the cluster's size")
-	soon(t, func(c *assert.CollectT) {
-		for _, name := range s.Workers {
-			sessions, err := s.Lab.Sessions(name)
-			require.NoError(c, err)
-			require.Len(c, sessions, len(workers), "%s peers with the reflectors only", name)
-			for _, session := range sessions {
-				require.True(c, session.Established() && !session.Mesh(), "%s: %+v", name, session)
-			}
-		}
-	})
+	require.Len(t, s.Reflectors(), map[int]int{1: 3, 2: 4, 3: 3}[zones])
+	expect.Reflected(t, s, s.Reflectors()...)
 }
 
 // soon waits until a check of sessions passes: what the manager has written a moment ago, confd has yet to render.
 func soon(t *testing.T, check func(c *assert.CollectT)) {
 	t.Helper()
 	require.EventuallyWithT(t, check, limit, 200*time.Millisecond)
-}
-
-// requireMeshed checks that nothing of ours is left and everything is as it was.
-func requireMeshed(t *testing.T, ctx context.Context, s *site.Site, before *apiv3.BGPConfiguration) { //nolint:revive // t comes first in tests
-	t.Helper()
-	after := bgpConfiguration(t, ctx, s)
-	require.Equal(t, before == nil, after == nil, "the BGPConfiguration is absent if it was absent")
-	if before != nil {
-		require.Equal(t, before.Spec, after.Spec)
-		require.Equal(t, before.Labels, after.Labels)
-		require.Equal(t, before.Annotations, after.Annotations)
-	}
-	peers, err := s.Lab.Calico().BGPPeers().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	require.Empty(t, peers.Items)
-	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	require.Empty(t, statuses.Items)
-	soon(t, func(c *assert.CollectT) {
-		for _, name := range s.Workers {
-			sessions, err := s.Lab.Sessions(name)
-			require.NoError(c, err)
-			for _, session := range sessions {
-				require.True(c, session.Mesh(), "%s: %+v", name, session)
-			}
-		}
-	})
-}
-
-// bgpConfiguration is the default one, nil when there is none.
-func bgpConfiguration(t *testing.T, ctx context.Context, s *site.Site) *apiv3.BGPConfiguration { //nolint:revive // t comes first in tests
-	t.Helper()
-	list, err := s.Lab.Calico().BGPConfigurations().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	for i := range list.Items {
-		if list.Items[i].Name == "default" {
-			return &list.Items[i]
-		}
-	}
-	return nil
 }
 
 // prediction is what `rrpool plan -o json` says, as far as it can be compared.

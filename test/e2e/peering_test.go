@@ -28,6 +28,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -46,7 +47,7 @@ func TestTwoClustersPeerByTheirManagers(t *testing.T) {
 			p.migrate(t, s)
 		}
 	})
-	before := map[*site.Site]*apiv3.BGPConfiguration{a: bgpConfiguration(t, ctx, a), b: bgpConfiguration(t, ctx, b)}
+	before := map[*site.Site]*apiv3.BGPConfiguration{a: expect.BGPConfiguration(t, a), b: expect.BGPConfiguration(t, b)}
 
 	p.phase(t, "peer", func() {
 		p.create(t, func(*site.Site, *v1alpha1.ClusterPeeringSpec) {})
@@ -109,13 +110,13 @@ func TestAClusterIsPeeredWithAPasswordWhileItMigrates(t *testing.T) {
 	_, b := site.ForTest(t, site.Options{Nodes: withControlPlane(4), Lab: lab.Options{Name: "b", Service: true, DualStack: true, Beside: a.Lab}})
 	p := &peered{ctx: ctx, a: a, b: b}
 
-	require.Nil(t, bgpConfiguration(t, ctx, b))
+	require.Nil(t, expect.BGPConfiguration(t, b))
 	_, err := b.Lab.Calico().BGPConfigurations().Create(ctx, &apiv3.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, options.SetOptions{})
 	require.NoError(t, err)
 	p.renumber(t, "in the mesh", 64513)
 	p.phase(t, "migrate", func() { p.migrate(t, b) })
 	p.renumber(t, "on reflectors", 64514)
-	before := map[*site.Site]*apiv3.BGPConfiguration{b: bgpConfiguration(t, ctx, b)}
+	before := map[*site.Site]*apiv3.BGPConfiguration{b: expect.BGPConfiguration(t, b)}
 
 	ref := v1alpha1.SecretKeyRef{Name: "peering-password", Key: "password"}
 	secret := func(password string) *corev1.Secret {
@@ -231,7 +232,7 @@ func (p *peered) migrate(t *testing.T, s *site.Site) {
 func (p *peered) renumber(t *testing.T, where string, number numorstring.ASNumber) {
 	t.Helper()
 	p.b.Lab.Checkpoint(where)
-	config := bgpConfiguration(t, p.ctx, p.b)
+	config := expect.BGPConfiguration(t, p.b)
 	config.Spec.ASNumber = &number
 	_, err := p.b.Lab.Calico().BGPConfigurations().Update(p.ctx, config, options.SetOptions{})
 	require.NoError(t, err)
@@ -407,7 +408,7 @@ func (p *peered) undeclared(t *testing.T) {
 	t.Helper()
 	balancers := p.a.Lab.Families(netip.MustParsePrefix("198.51.100.0/24"))
 	announce := func(ranges ...netip.Prefix) {
-		config := bgpConfiguration(t, p.ctx, p.b)
+		config := expect.BGPConfiguration(t, p.b)
 		config.Spec.ServiceLoadBalancerIPs = nil
 		for _, r := range ranges {
 			config.Spec.ServiceLoadBalancerIPs = append(config.Spec.ServiceLoadBalancerIPs, apiv3.ServiceLoadBalancerIPBlock{CIDR: r.String()})
@@ -518,7 +519,7 @@ func (p *peered) part(t *testing.T, before map[*site.Site]*apiv3.BGPConfiguratio
 		pools, err := s.Lab.Calico().IPPools().List(p.ctx, options.ListOptions{})
 		require.NoError(t, err)
 		require.Len(t, pools.Items, 2)
-		if after := bgpConfiguration(t, p.ctx, s); before[s] != nil {
+		if after := expect.BGPConfiguration(t, s); before[s] != nil {
 			require.Equal(t, before[s].Spec, after.Spec)
 			require.Equal(t, before[s].Annotations, after.Annotations)
 		}

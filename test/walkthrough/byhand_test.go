@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 )
 
@@ -33,12 +33,12 @@ func TestBackByHand(t *testing.T) {
 	skipWalk(t)
 	blocks := blocksOf(t, backByHand, `ibmcloud ks worker-pool rm --cluster "$cluster" --worker-pool route-reflectors`, "calicoctl get bgpconfiguration default --output yaml")
 	ctx, s := site.ForTest(t, site.Options{MeshPassword: "s3cret", Bare: true})
-	before := bgpConfiguration(t, ctx, s)
+	before := expect.BGPConfiguration(t, s)
 	pretendFelix(t)
 	runtime := s.StartRuntime()
 	w := newWalker(t, s)
 	w.walk([]Block{{Text: "apikey=" + site.APIKey + "\n"}, {Text: onIKS}})
-	requireReflected(t, ctx, s, s.Reflectors()...)
+	expect.Reflected(t, s, s.Reflectors()...)
 
 	s.Lab.Checkpoint("by hand")
 	runtime.Stop()
@@ -46,9 +46,8 @@ func TestBackByHand(t *testing.T) {
 	w.walk([]Block{{Text: "kubectl cordon " + s.Workers[1] + "\nkubectl annotate node " + s.Workers[1] + " rrpool.io/cordoned=2026-05-01T12:00:00Z\n"}})
 	w.walk(blocks)
 	require.Equal(t, []string{s.Workers[0]}, cordoned(t, ctx, s))
-	requireMeshed(t, ctx, s)
-	require.Equal(t, before, bgpConfiguration(t, ctx, s))
-	requireNothingLost(t, s)
+	expect.Meshed(t, s, before)
+	expect.NothingLost(t, s)
 
 	// A word in a block is wrong.
 	for right, wrong := range map[string]string{
@@ -71,8 +70,8 @@ func TestBackByHand(t *testing.T) {
 	s.Lab.Checkpoint("there again")
 	s.StartRuntime()
 	w.walk([]Block{{Text: "kubectl --namespace rrpool-system scale deployment/rrpool-manager --replicas=2\nrrpool migrate --yes\n"}})
-	requireReflected(t, ctx, s, s.Reflectors()...)
-	requireNothingLost(t, s)
+	expect.Reflected(t, s, s.Reflectors()...)
+	expect.NothingLost(t, s)
 
 	// Whoever leaves out the wait for the mesh, or for whom it found no node, changes no reflector and no BGPPeer.
 	for _, words := range []string{roleStep, "delete\n", "added=", "finalizers"} {
@@ -83,7 +82,7 @@ func TestBackByHand(t *testing.T) {
 	wait := blockWith(t, blocks, "proven=yes")
 	wait.Text = blocks[0].Text + "bgp=\n" + wait.Text
 	require.Error(t, newWalker(t, s).typed(ctx, wait), "no node is no proof")
-	requireReflected(t, ctx, s, s.Reflectors()...)
+	expect.Reflected(t, s, s.Reflectors()...)
 	s.Lab.Checkpoint("role first")
 	// The role goes before the mesh is switched on. What looks, waits and asks for proof is left out.
 	const careless = "proven=yes bgp=\nspeakers() { :; }\nask() { :; }\nawait() { sleep 5; }\n"
@@ -96,7 +95,7 @@ func TestBackByHand(t *testing.T) {
 	newWalker(t, s).walk([]Block{blockWith(t, blocks, meshStep)}) // where a runbook page leads
 	require.NoError(t, s.Lab.WaitMesh(ctx))
 	// The mesh is on, with the password that it had.
-	was, is := before.(map[string]any)["spec"].(apiv3.BGPConfigurationSpec), bgpConfiguration(t, ctx, s).(map[string]any)["spec"].(apiv3.BGPConfigurationSpec)
+	was, is := before.Spec, expect.BGPConfiguration(t, s).Spec
 	require.True(t, *is.NodeToNodeMeshEnabled)
 	require.NotNil(t, was.NodeMeshPassword)
 	require.Equal(t, was.NodeMeshPassword, is.NodeMeshPassword)

@@ -9,14 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -51,55 +49,6 @@ func skipWalk(t *testing.T) {
 func soon(t *testing.T, check func(c *assert.CollectT)) {
 	t.Helper()
 	require.EventuallyWithT(t, check, time.Minute, 200*time.Millisecond)
-}
-
-// requireReflected checks the cluster itself: every node that is no reflector peers with the reflectors only.
-func requireReflected(t *testing.T, ctx context.Context, s *site.Site, reflectors ...string) { //nolint:revive // t comes first in tests
-	t.Helper()
-	config, err := s.Lab.Calico().BGPConfigurations().Get(ctx, "default", options.GetOptions{})
-	require.NoError(t, err)
-	require.False(t, *config.Spec.NodeToNodeMeshEnabled)
-	current, err := s.CurrentReflectors(ctx)
-	require.NoError(t, err)
-	require.ElementsMatch(t, reflectors, current)
-	require.GreaterOrEqual(t, len(reflectors), 3)
-	soon(t, func(c *assert.CollectT) {
-		for _, name := range s.Lab.Nodes() {
-			if slices.Contains(reflectors, name) {
-				continue
-			}
-			sessions, err := s.Lab.Sessions(name)
-			require.NoError(c, err)
-			require.Len(c, sessions, len(reflectors), name)
-			for _, session := range sessions {
-				require.True(c, session.Established() && !session.Mesh(), "%s: %+v", name, session)
-			}
-		}
-	})
-}
-
-// requireMeshed checks that no node reflects, and that every node peers with every other and with nothing else.
-func requireMeshed(t *testing.T, ctx context.Context, s *site.Site) { //nolint:revive // t comes first in tests
-	t.Helper()
-	current, err := s.CurrentReflectors(ctx)
-	require.NoError(t, err)
-	require.Empty(t, current)
-	peers, err := s.Lab.Calico().BGPPeers().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	require.Empty(t, peers.Items)
-	statuses, err := s.Lab.Calico().CalicoNodeStatus().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	require.Empty(t, statuses.Items)
-	soon(t, func(c *assert.CollectT) {
-		for _, name := range s.Lab.Nodes() {
-			sessions, err := s.Lab.Sessions(name)
-			require.NoError(c, err)
-			require.Len(c, sessions, len(s.Lab.Nodes())-1, name)
-			for _, session := range sessions {
-				require.True(c, session.Established() && session.Mesh(), "%s: %+v", name, session)
-			}
-		}
-	})
 }
 
 const patience = 6 * time.Minute

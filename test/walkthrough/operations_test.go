@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 )
 
@@ -26,7 +27,7 @@ func TestOperations(t *testing.T) {
 	skipWalk(t)
 	ctx, s := site.ForTest(t, site.Options{MeshPassword: "s3cret", Bare: true, Pods: true})
 	o := &operator{walker: newWalker(t, s), ctx: ctx, page: blocksOf(t, "docs/operations.md", `ibmcloud ks worker ls --cluster "$cluster" --worker-pool "$pool"`), done: map[int]bool{}}
-	o.before, o.begun, o.objects = bgpConfiguration(t, ctx, s), time.Now(), o.inventory()
+	o.before, o.begun, o.objects = expect.BGPConfiguration(t, s), time.Now(), o.inventory()
 	o.install(s.StartRuntime())
 
 	o.doing("Install")
@@ -39,7 +40,7 @@ func TestOperations(t *testing.T) {
 	require.Zero(o, mutations)
 	require.Equal(o, []string{"default"}, o.site.Cloud.Pools(site.ClusterID))
 	o.follow("Install", `"mode":"RouteReflector"`)
-	requireReflected(t, ctx, s, s.Reflectors()...)
+	expect.Reflected(t, s, s.Reflectors()...)
 	requireDeployedManagerDidIt(t, s, o.begun)
 
 	o.doing("See what it does")
@@ -85,7 +86,7 @@ func TestOperations(t *testing.T) {
 
 	o.doing("Delete")
 	o.follow("Install")
-	requireReflected(t, ctx, s, s.Reflectors()...)
+	expect.Reflected(t, s, s.Reflectors()...)
 	o.follow("Pause", "Paused")
 	o.follow("Delete", "kubectl delete")
 	// The object is gone, which the manager has let go; the manager itself is there.
@@ -113,7 +114,7 @@ func TestOperations(t *testing.T) {
 	for _, b := range o.page {
 		require.True(o, b.Place == Nowhere || o.done[b.Line], "line %d, under %q, was not typed: %s", b.Line, b.Heading, b.First())
 	}
-	requireNothingLost(t, s)
+	expect.NothingLost(t, s)
 }
 
 // install types what docs/install.md says about kustomize, and about the key.
@@ -144,7 +145,7 @@ func (o *operator) changePassword() {
 	o.requireReads("bgp-2", true)
 	restarted := o.requireRestarted()
 	o.follow("Change the session password", "passwordSecretRef")
-	requireReflected(o.T, o.ctx, o.site, o.site.Reflectors()...)
+	expect.Reflected(o.T, o.site, o.site.Reflectors()...)
 	restarted("bgp-2")
 }
 

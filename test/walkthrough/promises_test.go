@@ -26,6 +26,7 @@ import (
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/test/controlplane"
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/lab"
 )
@@ -36,7 +37,7 @@ type operator struct {
 	ctx    context.Context
 	page   []Block
 	done   map[int]bool
-	before any // the BGPConfiguration
+	before *apiv3.BGPConfiguration
 	begun  time.Time
 	// objects are what there was before anything was installed.
 	objects []string
@@ -94,16 +95,15 @@ func (o *operator) requirePauseHolds() (goesOff func()) {
 	return func() {
 		o.Helper()
 		require.True(o, off())
-		requireReflected(o.T, o.ctx, o.site, o.site.Reflectors()...)
+		expect.Reflected(o.T, o.site, o.site.Reflectors()...)
 	}
 }
 
 // requireBack: the mesh is as it was before, and of the pools these are left besides the default one.
 func (o *operator) requireBack(pools ...string) {
 	o.Helper()
-	requireMeshed(o.T, o.ctx, o.site)
-	require.Equal(o, o.before, bgpConfiguration(o.T, o.ctx, o.site))
-	require.True(o, *o.before.(map[string]any)["spec"].(apiv3.BGPConfigurationSpec).NodeToNodeMeshEnabled)
+	expect.Meshed(o.T, o.site, o.before)
+	require.True(o, *o.before.Spec.NodeToNodeMeshEnabled)
 	require.Equal(o, append([]string{"default"}, pools...), o.site.Cloud.Pools(site.ClusterID))
 }
 

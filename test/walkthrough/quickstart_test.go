@@ -3,7 +3,6 @@
 package walkthrough
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/projectcalico/calico/libcalico-go/lib/options"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rrpool/rrpool/test/e2e/expect"
 	"github.com/rrpool/rrpool/test/e2e/site"
 	"github.com/rrpool/rrpool/test/iksserver"
 	"github.com/rrpool/rrpool/test/lab"
@@ -41,7 +40,7 @@ func TestQuickStartOnVPC(t *testing.T) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	runtime := s.StartRuntime()
-	before, begun := bgpConfiguration(t, ctx, s), time.Now()
+	before, begun := expect.BGPConfiguration(t, s), time.Now()
 	w := newWalker(t, s)
 	// As jq leaves it, with an end of line.
 	apikey := filepath.Join(w.dir, "repository", "config", "overlays", "iks", "secret", "apikey")
@@ -53,13 +52,12 @@ func TestQuickStartOnVPC(t *testing.T) {
 		s.Lab.Checkpoint("there")
 	}
 	w.after["rrpool migrate"] = func() {
-		requireReflected(t, ctx, s, s.Reflectors()...)
+		expect.Reflected(t, s, s.Reflectors()...)
 		requireDeployedManagerDidIt(t, s, begun)
 		s.Lab.Checkpoint("and back")
 	}
 	w.after["rrpool rollback"] = func() {
-		requireMeshed(t, ctx, s)
-		require.Equal(t, before, bgpConfiguration(t, ctx, s))
+		expect.Meshed(t, s, before)
 		require.Equal(t, []string{"default", site.PoolName}, s.Cloud.Pools(site.ClusterID), "the worker pool stays")
 	}
 	w.after["kubectl delete -k mycluster"] = func() {
@@ -70,7 +68,7 @@ func TestQuickStartOnVPC(t *testing.T) {
 		require.Error(t, err, "the CRD is gone")
 	}
 	w.walk(blocksOf(t, "docs/quickstart-iks.md", notRunOnIKS...))
-	requireNothingLost(t, s)
+	expect.NothingLost(t, s)
 }
 
 // requireDeployedManagerDidIt checks in the apiserver's log who wrote to Calico: the service account of the Deployment, by the token
@@ -93,32 +91,6 @@ func requireDeployedManagerDidIt(t *testing.T, s *site.Site, since time.Time) {
 	require.Contains(t, by, site.User())
 }
 
-func requireNothingLost(t *testing.T, s *site.Site) {
-	t.Helper()
-	report := s.Lab.Report().Only(s.Workers...)
-	require.Len(t, report.Pairs, len(s.Workers)*(len(s.Workers)-1))
-	sent, lost := 0, 0
-	for _, p := range report.Pairs {
-		sent += p.Sent
-		lost += p.Lost
-	}
-	t.Logf("%d pairs of pods, %d packets sent, %d lost", len(report.Pairs), sent, lost)
-	require.NoError(t, report.ZeroLoss())
-}
-
-// bgpConfigurationSpec is the cluster's, nil when there is none.
-func bgpConfiguration(t *testing.T, ctx context.Context, s *site.Site) any { //nolint:revive // t comes first in tests
-	t.Helper()
-	list, err := s.Lab.Calico().BGPConfigurations().List(ctx, options.ListOptions{})
-	require.NoError(t, err)
-	for i := range list.Items {
-		if o := &list.Items[i]; o.Name == "default" {
-			return map[string]any{"spec": o.Spec, "labels": o.Labels, "annotations": o.Annotations}
-		}
-	}
-	return nil
-}
-
 const controlPlane = "node-role.kubernetes.io/control-plane"
 
 // Where no cloud is, nodes with workloads become reflectors and stop. The first is the control plane's, which runs no pods, so nothing is lost
@@ -126,16 +98,16 @@ const controlPlane = "node-role.kubernetes.io/control-plane"
 func TestExistingNodes(t *testing.T) {
 	skipWalk(t)
 	nodes := append([]lab.NodeSpec{{Name: "control-plane", Zone: "zone-1", Labels: map[string]string{controlPlane: ""}, Taints: controlPlaneTaint()}}, lab.Workers(6)...)
-	ctx, s := site.ForTest(t, site.Options{Nodes: nodes, Bare: true})
-	runtime := s.StartRuntime()
+	_, s := site.ForTest(t, site.Options{Nodes: nodes, Bare: true})
+	before, runtime := expect.BGPConfiguration(t, s), s.StartRuntime()
 	w := newWalker(t, s)
 	w.after["rrpool migrate"] = func() {
 		require.NoError(t, runtime.Err())
-		requireReflected(t, ctx, s, "control-plane", "worker-1", "worker-2")
+		expect.Reflected(t, s, "control-plane", "worker-1", "worker-2")
 	}
-	w.after["rrpool rollback"] = func() { requireMeshed(t, ctx, s) }
+	w.after["rrpool rollback"] = func() { expect.Meshed(t, s, before) }
 	w.walk(blocksOf(t, "docs/existing-nodes.md"))
-	requireNothingLost(t, s)
+	expect.NothingLost(t, s)
 }
 
 func controlPlaneTaint() []corev1.Taint {
@@ -236,6 +208,6 @@ func TestMigratingFromReflectorsMadeByHand(t *testing.T) {
 
 	s.Lab.Checkpoint("the page")
 	w.walk(blocksOf(t, "docs/migrating.md"))
-	requireReflected(t, ctx, s, reflectors...)
-	requireNothingLost(t, s)
+	expect.Reflected(t, s, reflectors...)
+	expect.NothingLost(t, s)
 }
