@@ -135,14 +135,14 @@ type cell struct {
 // untainted, and only workers that were named go; no change is made twice; each stage comes to its end by itself.
 //
 // With RRPOOL_CHAOS=1 that is in every stage that uses it, and both once and for some time; else in one of these
-// stages, for one of these times, and each profile has half of the faults, of the statuses a sixth.
+// stages, for one of these times, and in one profile, a status in one generation.
 func TestEveryEndpointMayFailInEveryWay(t *testing.T) {
-	for _, generation := range both {
+	for g, generation := range both {
 		for i, profile := range iksserver.Profiles {
 			t.Run(fmt.Sprintf("%s, %s", generation, profile), func(t *testing.T) {
 				t.Parallel()
 				clean := cleanRun(t, generation, profile)
-				cells := someCells(generation, i, clean)
+				cells := someCells(generation, i+g*len(iksserver.Profiles), clean)
 				if os.Getenv("RRPOOL_CHAOS") == "1" {
 					cells = allCells(generation, clean)
 				}
@@ -207,7 +207,8 @@ func allCells(generation string, clean []cleanStage) [][]cell {
 	return out
 }
 
-// someCells puts a fault on an endpoint into one stage, the one that has the fewest so far. Each profile has some.
+// someCells puts a fault on an endpoint into one stage, the one that has the fewest so far. The profiles, counted over both generations,
+// share the faults.
 func someCells(generation string, profile int, clean []cleanStage) [][]cell {
 	out := make([][]cell, len(clean))
 	use := func(e endpoint) (stages []int) {
@@ -222,9 +223,9 @@ func someCells(generation string, profile int, clean []cleanStage) [][]cell {
 	slices.SortStableFunc(sorted, func(a, b endpoint) int { return cmp.Compare(len(use(a)), len(use(b))) })
 	for i, e := range sorted {
 		for j, name := range faultNames {
-			every := 2
+			every := len(iksserver.Profiles)
 			if strings.ContainsAny(name, "0123456789") {
-				every = 6 // a status: the other endpoints have the others
+				every *= len(both)
 			}
 			if (i+j+profile)%every > 0 {
 				continue
