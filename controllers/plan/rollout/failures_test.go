@@ -327,7 +327,7 @@ func TestDisasters(t *testing.T) {
 			}
 			require.LessOrEqual(t, lost, 20*time.Second, "what docs/failure-modes.md says")
 			require.Empty(t, w.settle(), w.story())
-			require.Contains(t, w.narrative[0], " "+tc.first+":", w.story())
+			require.Contains(t, w.narrative[0], " "+tc.first, w.story())
 			require.False(t, w.bgp.MeshOn(), w.story())
 			require.Len(t, w.reflectors(), 3)
 		})

@@ -59,6 +59,9 @@ func TestNarratives(t *testing.T) {
 		"in-place-reflector-deleted": {false, func(w *world) { w.removeNode("node-02") }},
 		"in-place-label-removed":     {false, func(w *world) { w.nodes["node-02"].HasRoleLabel = false; w.changed() }},
 		"in-place-grow":              {false, disturbance("grow")},
+		"to-quorum":                  {false, becomes(t, v1alpha1.TopologyQuorum)},
+		"to-hierarchy":               {false, becomes(t, v1alpha1.TopologyHierarchy)},
+		"to-multicluster":            {false, becomes(t, v1alpha1.TopologyMultiCluster)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(1, 6, 3)
@@ -87,6 +90,12 @@ func TestNarratives(t *testing.T) {
 			require.Equal(t, string(want), got)
 		})
 	}
+}
+
+// becomes asks for another topology, of reflectors that each node has two of.
+func becomes(t *testing.T, kind v1alpha1.TopologyType) func(*world) {
+	t.Helper()
+	return func(w *world) { require.Empty(t, w.want(kind, 2, 3)) }
 }
 
 // runUnchecked lets the story go on without holding it to the invariants.

@@ -269,9 +269,12 @@ func (w *world) deploy() {
 	}
 }
 
-// narrate keeps an entry for each step that is not just the one before, waiting for less.
+// narrate keeps an entry for each step that is not just the one before, waiting for less. The rule is named where the step does not show it.
 func (w *world) narrate(s rollout.Step) {
 	line := s.Name + ": " + s.Reason
+	if !strings.HasPrefix(s.Name, s.Rule) && !strings.HasPrefix(s.Rule, s.Name) {
+		line = s.Name + " (" + s.Rule + "): " + s.Reason
+	}
 	at := w.now.Format("04:05 ")
 	if w.unstamped {
 		at = ""
