@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// These are set by the linker.
+// release, commit and date are set by the linker.
 var release, commit, date string
 
 // Info is the version of this program.

@@ -12,7 +12,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// flags of `rrpool check`.
+// flags are those of `rrpool check`.
 type flags struct {
 	snapshot.Flags
 	pre      bool
@@ -41,7 +41,7 @@ Exit code 0 when there is no ×, 1 when there is one, or no answer.`,
 	}, func(cmd *cobra.Command) error { return f.run(cmd, s) })
 	set := cmd.Flags()
 	set.BoolVar(&f.pre, "pre", false, "check whether rrpool can be installed")
-	set.StringVarP(&f.filename, "filename", "f", "", "check for the RouteReflectorPool in this file, - for standard input, instead of the cluster's")
+	iostreams.File(cmd, &f.filename, "check for the RouteReflectorPool in this file, - for standard input, instead of the cluster's")
 	iostreams.Output(cmd, &f.output)
 	f.Register(set)
 	return cmd
@@ -105,11 +105,8 @@ func (r Result) table(s iostreams.Streams) {
 	if r.Remedy != "" {
 		s.Say("", "    ", "  → "+r.Remedy)
 	}
-	if s.Width > 0 && len(r.Link)+2 > s.Width { // a link of two lines leads nowhere
-		r.Link = strings.Replace(r.Link, plan.Docs, "docs/", 1)
-	}
-	if r.Link != "" {
-		_, _ = fmt.Fprintf(s.Out, "  %s\n", s.Paint(iostreams.Dim, r.Link))
+	if page, found := strings.CutPrefix(r.Link, plan.Docs); found {
+		_, _ = fmt.Fprintf(s.Out, "  %s\n", s.Paint(iostreams.Dim, s.Page(page, "  ")))
 	}
 }
 

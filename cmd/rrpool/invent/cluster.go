@@ -220,8 +220,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	iostreams.Choice(cmd, &f.topology, "topology", "",
 		"`topology`: Auto, Single, Quorum, Hierarchy or MultiCluster; default that of the file, else Auto",
 		"Auto", "Single", "Quorum", "Hierarchy", "MultiCluster")
-	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with a RouteReflectorPool, whose spec counts; - for standard input")
-	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+	iostreams.File(cmd, &f.file, "file with a RouteReflectorPool, whose spec counts; - for standard input")
 }
 
 // Cluster returns the cluster that the flags and the file describe.

@@ -61,6 +61,12 @@ func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command 
 	return cmd
 }
 
+// File adds the flag -f for a file with a RouteReflectorPool.
+func File(cmd *cobra.Command, to *string, usage string) {
+	cmd.Flags().StringVarP(to, "filename", "f", "", usage)
+	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+}
+
 // Choice adds a flag that takes one of some words, in capitals or not; the first is the default. pflag puts the flag and the value before the
 // errors of Choice and Count.
 func Choice(cmd *cobra.Command, to *string, long, short, usage string, choices ...string) {

@@ -14,6 +14,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
+
+	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 // Streams are the streams, terminal, clock and environment of a command.
@@ -132,6 +134,15 @@ func (s Streams) Say(colour, indent, paragraph string) {
 	words := strings.TrimLeft(paragraph, " \n")
 	before := strings.TrimSuffix(paragraph, words)
 	_, _ = fmt.Fprintln(s.Out, before+s.Paint(colour, s.Fold(words, indent)))
+}
+
+// Page returns the address of a page of the docs, or its path in the repository where the terminal is too narrow for the address after before:
+// a link that is broken into two lines does not work.
+func (s Streams) Page(page, before string) string {
+	if address := plan.Docs + page; s.Width <= 0 || len(before)+len(address) <= s.Width {
+		return address
+	}
+	return "docs/" + page
 }
 
 // NewTable makes a table without a frame and with a line below the header. The first columns, as many as names, hold text, which is wrapped

@@ -60,8 +60,7 @@ Ctrl-C ends the watching, never the migration. Called again while a migration is
   rrpool migrate -f pool.yaml
   rrpool migrate --yes --wait=false`,
 	}
-	cmd.Flags().StringVarP(&f.file, "filename", "f", "", "file with the RouteReflectorPool to create; default: one with all defaults")
-	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+	iostreams.File(cmd, &f.file, "file with the RouteReflectorPool to create; default: one with all defaults")
 	return f.register(cmd, s)
 }
 

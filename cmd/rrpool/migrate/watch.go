@@ -15,6 +15,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/iostreams"
 	"github.com/rrpool/rrpool/cmd/rrpool/status"
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
+	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
@@ -99,7 +100,7 @@ func (m *migration) notice(about, problem, over string) {
 
 // line renders a problem with the address of its page.
 func (m *migration) line(p metav1.Condition) string {
-	return fmt.Sprintf("‼ %s: %s (%s)", p.Reason, strings.TrimSuffix(p.Message, "."), status.Page(p.Reason, m.Width-len("  ()")))
+	return fmt.Sprintf("‼ %s: %s (%s)", p.Reason, strings.TrimSuffix(p.Message, "."), m.Page(plan.Page(p.Reason), "  ()"))
 }
 
 // reportProblems reports once when a condition becomes bad, and once when it is so no longer.

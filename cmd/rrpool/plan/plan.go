@@ -20,7 +20,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// flags of `rrpool plan`.
+// flags are those of `rrpool plan`.
 type flags struct {
 	snapshot.Flags
 	cmd          *cobra.Command
@@ -63,7 +63,7 @@ Exit codes: 0 there is nothing to do, 2 there is, 1 there is no plan, or the man
 
 func (f *flags) register() {
 	set := f.cmd.Flags()
-	set.StringVarP(&f.file, "filename", "f", "", "plan for the RouteReflectorPool in this file instead of the cluster's own")
+	iostreams.File(f.cmd, &f.file, "plan for the RouteReflectorPool in this file instead of the cluster's own")
 	iostreams.Choice(f.cmd, &f.mode, "mode", "", "plan for this spec.`mode`: RouteReflector or FullMesh; default as written",
 		asWritten, string(v1alpha1.ModeRouteReflector), string(v1alpha1.ModeFullMesh))
 	iostreams.Count(f.cmd, &f.nodes, "nodes", 3, 5000,
@@ -77,7 +77,6 @@ func (f *flags) register() {
 	f.Register(set)
 	f.cmd.MarkFlagsMutuallyExclusive("nodes", "kubeconfig")
 	f.cmd.MarkFlagsMutuallyExclusive("nodes", "context")
-	cobra.CheckErr(f.cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }
 
 func (f *flags) run(ctx context.Context, s iostreams.Streams) error {

@@ -25,7 +25,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/version"
 )
 
-// flags of `rrpool report`.
+// flags are those of `rrpool report`.
 type flags struct {
 	snapshot.Flags
 	outputFile string

@@ -21,27 +21,19 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// State of the cluster in one word.
+// State is where the cluster is, in one word.
 type State string
 
 // The states.
 const (
-	// NoPool: the cluster has no RouteReflectorPool.
-	NoPool State = "NoPool"
-	// Stale: the manager does not run, so what is shown may be old.
-	Stale State = "Stale"
-	// Unknown: the manager cannot observe the cluster.
-	Unknown State = "Unknown"
-	// Degraded: something is wrong.
-	Degraded State = "Degraded"
-	// Deleting: the object is being deleted, and the cluster goes back to the mesh first.
-	Deleting State = "Deleting"
-	// Paused: the manager changes nothing.
-	Paused State = "Paused"
-	// Ready: the cluster is as spec.mode wants it.
-	Ready State = "Ready"
-	// Progressing: a step is taken or waited for, or the object was changed seconds ago.
-	Progressing State = "Progressing"
+	NoPool      State = "NoPool"      // the cluster has no RouteReflectorPool
+	Stale       State = "Stale"       // the manager does not run, so what is shown may be old
+	Unknown     State = "Unknown"     // the manager cannot observe the cluster
+	Degraded    State = "Degraded"    // there is a problem
+	Deleting    State = "Deleting"    // the object is being deleted, and the cluster goes back to the mesh first
+	Paused      State = "Paused"      // the manager changes nothing
+	Ready       State = "Ready"       // the cluster is as spec.mode wants it
+	Progressing State = "Progressing" // a step is taken or waited for, or the object was changed seconds ago
 )
 
 // Observed reports whether the manager has reported on the object's present generation.
@@ -125,15 +117,6 @@ func Problems(object *v1alpha1.RouteReflectorPool) []metav1.Condition {
 	return out
 }
 
-// Page returns the address of the docs about a reason, or their path in the repository where the terminal is too narrow
-// for the address, which would break the link.
-func Page(of string, width int) string {
-	if page := plan.Docs + plan.Page(of); width <= 0 || len(page) <= width {
-		return page
-	}
-	return "docs/" + plan.Page(of)
-}
-
 // message returns the message of a condition, without the address of its page.
 func message(c metav1.Condition) string { return plan.Unlinked(c.Message, c.Reason) }
 
@@ -197,12 +180,9 @@ type ManagerStatus string
 
 // The manager statuses.
 const (
-	// Running: the lease is renewed, or a replica is available.
-	Running ManagerStatus = "Running"
-	// Stopped: neither.
-	Stopped ManagerStatus = "Stopped"
-	// ManagerUnknown: neither can be read.
-	ManagerUnknown ManagerStatus = "Unknown"
+	Running        ManagerStatus = "Running" // the lease is renewed, or a replica is available
+	Stopped        ManagerStatus = "Stopped" // the lease is not renewed, and no replica is available
+	ManagerUnknown ManagerStatus = "Unknown" // neither the lease nor the Deployment can be read
 )
 
 // Manager is what is known of the manager.

@@ -15,7 +15,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 )
 
-// flags of `rrpool status`.
+// flags are those of `rrpool status`.
 type flags struct {
 	snapshot.Flags
 	watch, verbose bool

@@ -257,19 +257,8 @@ func TestWhatTheDocsName(t *testing.T) {
 	}
 }
 
-// Every problem leads to its page of the runbook.
+// Every reason leads to its page of the runbook.
 func TestTheLinksToTheConditions(t *testing.T) {
-	found := 0
-	for _, a := range scenes() {
-		if a.pool == nil {
-			continue
-		}
-		for _, problem := range Problems(a.pool) {
-			require.NoError(t, links.Leads(os.DirFS("../../.."), Page(problem.Reason, 1)))
-			found++
-		}
-	}
-	require.Greater(t, found, 3)
 	for _, of := range reason.All() {
 		require.NoError(t, links.Leads(os.DirFS("../../.."), "docs/"+plan.Page(of.Name)))
 	}

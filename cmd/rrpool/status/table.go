@@ -192,7 +192,7 @@ func (p page) problems() {
 		if c.Message != p.Summary {
 			p.Say("", "  ", "  "+c.Message)
 		}
-		_, _ = fmt.Fprintf(p.Out, "  See %s\n", Page(c.Reason, p.Width-len("  See ")))
+		_, _ = fmt.Fprintf(p.Out, "  See %s\n", p.Page(plan.Page(c.Reason), "  See "))
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	formatTable = "table"
 )
 
-// flags of `rrpool topology`.
+// flags are those of `rrpool topology`.
 type flags struct {
 	snapshot.Flags
 	invented invent.Flags
