@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// Action is one write that a step asks for. Every action is idempotent. String describes it in a short phrase, for events,
-// plans and logs.
+// Action is one write that a step asks for. Every action is idempotent. String describes it in a short phrase, for events, plans and logs.
 type Action interface{ String() string }
 
-// SetReflector gives a node the role label and a cluster ID, in one write. Slot is the label's value, "" for
-// topology.SlotSingle. With StandIn it is a dry run on an existing node, in place of a node that does not exist yet.
+// SetReflector gives a node the role label and a cluster ID, in one write. Slot is the label's value, "" for topology.SlotSingle. With StandIn it
+// is a dry run on an existing node, in place of a node that does not exist yet.
 type SetReflector struct {
 	Node, ClusterID, Slot string
 	StandIn               bool
@@ -30,8 +29,8 @@ type PutPeer struct{ Peer Peer }
 // DeletePeer deletes one of rrpool's BGPPeers.
 type DeletePeer struct{ Name string }
 
-// DisableMesh switches the node-to-node mesh off and saves the former settings in an annotation of the BGPConfiguration:
-// Saved, or with SavedAbsent that there was no object.
+// DisableMesh switches the node-to-node mesh off and saves the former settings in an annotation of the BGPConfiguration: Saved, or with
+// SavedAbsent that there was no object.
 type DisableMesh struct {
 	Saved       Mesh
 	SavedAbsent bool
@@ -43,8 +42,7 @@ type RestoreMesh struct{}
 // NoteMesh saves mesh settings to restore in a BGPConfiguration that has the mesh off and no saved settings.
 type NoteMesh struct{ Saved Mesh }
 
-// ForgetMesh removes the saved mesh settings from the BGPConfiguration, and the object itself where rrpool created it and
-// nothing was added to it since.
+// ForgetMesh removes the saved mesh settings from the BGPConfiguration, and the object itself where rrpool created it and nothing was added to it since.
 type ForgetMesh struct{}
 
 // RefreshStatus requests a new report of a node: it clears the old one, so that only a running reporter fills it in again.
@@ -93,8 +91,7 @@ type PutIPPool struct {
 // DeletePeeringObject deletes a BGPFilter or an IPPool, if it is that of the ClusterPeering.
 type DeletePeeringObject struct{ Kind, Name, Peering string }
 
-// AnnounceServices sets the service ranges that Calico announces for ClusterPeerings. Ranges that others have added to the
-// BGPConfiguration stay.
+// AnnounceServices sets the service ranges that Calico announces for ClusterPeerings. Ranges that others have added to the BGPConfiguration stay.
 type AnnounceServices struct{ CIDRs []netip.Prefix }
 
 // PeeringFilter lists the only ranges whose routes a ClusterPeering imports and exports.

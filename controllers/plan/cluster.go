@@ -1,5 +1,5 @@
-// Package plan holds the observed state of a cluster and the actions that change it, as plain data: no client, no context,
-// no logger, no clock. Its subpackages (sizing, topology, rollout and others) decide from these.
+// Package plan holds the observed state of a cluster and the actions that change it, as plain data: no client, no context, no logger, no clock.
+// Its subpackages (sizing, topology, rollout and others) decide from these.
 package plan
 
 import (
@@ -20,8 +20,7 @@ type Cluster struct {
 	Peers []Peer
 	// Statuses are the node status reports that exist, by node name.
 	Statuses map[string]Status
-	// Problems are the reasons why only the safety net may write ("Calico runs without BGP", "CalicoNodeStatus CRD is
-	// missing"), sorted by Reason.
+	// Problems are the reasons why only the safety net may write ("Calico runs without BGP", "CalicoNodeStatus CRD is missing"), sorted by Reason.
 	Problems []Problem
 	// Locked is why not even the safety net may write, nil if it may: Calico's datastore is locked or being migrated.
 	Locked *Problem
@@ -33,8 +32,8 @@ type Cluster struct {
 	BGPUnknown string
 }
 
-// NotPassed lists the blocks of nodes, with the node, that no route reflector passes on: those outside of all IPPools, and
-// those that their node announces with a community that forbids it.
+// NotPassed lists the blocks of nodes, with the node, that no route reflector passes on: those outside of all IPPools, and those that their node
+// announces with a community that forbids it.
 func (c Cluster) NotPassed() (outside, marked []string) {
 	for i := range c.Nodes {
 		for _, b := range c.Nodes[i].Blocks {
@@ -54,8 +53,8 @@ func (c Cluster) NotPassed() (outside, marked []string) {
 	return outside, marked
 }
 
-// Relied reports whether the mesh is off by our doing: the note on the BGPConfiguration says so, or should it be lost, a
-// BGPPeer of ours. These are written under the mesh only, and are left when the reflectors are gone as well.
+// Relied reports whether the mesh is off by our doing: the note on the BGPConfiguration says so, or should it be lost, a BGPPeer of ours. These
+// are written under the mesh only, and are left when the reflectors are gone as well.
 func (c Cluster) Relied() bool {
 	return c.BGP.Saved != nil || slices.ContainsFunc(c.Peers, func(p Peer) bool { return p.Owned })
 }
@@ -111,8 +110,8 @@ type Node struct {
 	ReadyChanged time.Time
 	// Cordoned is spec.unschedulable. CordonedByUs: the node also has rrpool's annotation, so rrpool may uncordon it.
 	Cordoned, CordonedByUs bool
-	// CordonMark: the node has that annotation, cordoned or not. Without the cordon it is stale: somebody else has
-	// uncordoned the node. UncordonNode then only removes it, so that a later cordon by others is not taken for rrpool's.
+	// CordonMark: the node has that annotation, cordoned or not. Without the cordon it is stale: somebody else has uncordoned the node.
+	// UncordonNode then only removes it, so that a later cordon by others is not taken for rrpool's.
 	CordonMark bool
 	// Leaving: a taint announces that the node will be removed (shutdown, out of service, scale-down).
 	Leaving bool
@@ -136,8 +135,7 @@ type Node struct {
 	ASN uint32
 	// Unread are values of addresses and AS number that cannot be parsed. Calico ignores them too.
 	Unread []string
-	// HasRoleLabel: the node carries the role label. Slot is the label's value: which reflector of the topology the node
-	// is, see package topology.
+	// HasRoleLabel: the node carries the role label. Slot is the label's value: which reflector of the topology the node is, see package topology.
 	HasRoleLabel bool
 	Slot         string
 	// Relabel: the node lacks the label that spec.bgp.nodeLabel names; HasRoleLabel and Slot are of the one that it named before.
@@ -246,13 +244,13 @@ type BGPConfig struct {
 	ASN uint32
 	// Services are the service ranges that every node announces. Single addresses are announced by nodes with endpoints only.
 	Services []netip.Prefix
-	// Saved are the mesh settings from before rrpool switched the mesh off, from the object's annotation; nil if rrpool has not.
-	// SavedAbsent: there was no object. SavedUnread is why the annotation cannot be parsed: Saved is then derived from other fields.
+	// Saved are the mesh settings from before rrpool switched the mesh off, from the object's annotation; nil if rrpool has not. SavedAbsent:
+	// there was no object. SavedUnread is why the annotation cannot be parsed: Saved is then derived from other fields.
 	Saved       *Mesh
 	SavedAbsent bool
 	SavedUnread string
-	// ManagedBy is the tool, such as Argo CD, that the object's metadata name as its manager: it may revert changes.
-	// MeshWriter is the field manager that last wrote nodeToNodeMeshEnabled.
+	// ManagedBy is the tool, such as Argo CD, that the object's metadata name as its manager: it may revert changes. MeshWriter is the field
+	// manager that last wrote nodeToNodeMeshEnabled.
 	ManagedBy, MeshWriter string
 	// Restored is when rrpool switched the mesh on again, zero if it has not.
 	Restored time.Time
@@ -286,43 +284,39 @@ type Peer struct {
 	Filters []string
 	// Workloads: the peers are pods on the node itself (localWorkloadSelector).
 	Workloads bool
-	// KeepNextHop: the node passes routes on with their next hop unchanged. In iBGP that is the default, unless SelfNextHop
-	// is set or cannot be ruled out.
+	// KeepNextHop: the node passes routes on with their next hop unchanged. In iBGP that is the default, unless SelfNextHop is set or cannot be ruled out.
 	KeepNextHop, SelfNextHop bool
-	// Extra is the canonical JSON of every other field that is set, "" for none. rrpool sets none of these, so on one of
-	// its peers it is an edit by others.
+	// Extra is the canonical JSON of every other field that is set, "" for none. rrpool sets none of these, so on one of its peers it is an edit by others.
 	Extra string
 }
 
 // Status is one CalicoNodeStatus.
 type Status struct {
 	Node string
-	// Updated is when this process received the report, by its own clock; zero for a report from before its start, and
-	// while the report is cleared. The reporter may not write while nothing changes, so an old report may still be true:
-	// RefreshStatus shows whether it is.
+	// Updated is when this process received the report, by its own clock; zero for a report from before its start, and while the report is
+	// cleared. The reporter may not write while nothing changes, so an old report may still be true: RefreshStatus shows whether it is.
 	Updated time.Time
-	// Written is when the reporter wrote the report, by the clock of its node; zero while the report is cleared. Unlike
-	// Updated it is kept over a restart of rrpool.
+	// Written is when the reporter wrote the report, by the clock of its node; zero while the report is cleared. Unlike Updated it is kept over a
+	// restart of rrpool.
 	Written time.Time
-	// Cleared is when the report was cleared, zero while it is filled in. If this process has not observed it, it is the
-	// time that the object records. Sessions and Routes are then those of the report before.
+	// Cleared is when the report was cleared, zero while it is filled in. If this process has not observed it, it is the time that the object
+	// records. Sessions and Routes are then those of the report before.
 	Cleared time.Time
-	// Regular: the reporter is known to write although nothing changes, as it does where one address family has no
-	// sessions. An old report then means that it no longer runs.
+	// Regular: the reporter is known to write although nothing changes, as it does where one address family has no sessions. An old report then
+	// means that it no longer runs.
 	Regular bool
 	// Sessions of the node's BIRD, sorted by address.
 	Sessions []Session
-	// Waiting counts the Established sessions by which BIRD does not pass on all routes yet, as after its start. It is not
-	// known of a cleared report.
+	// Waiting counts the Established sessions by which BIRD does not pass on all routes yet, as after its start. It is not known of a cleared report.
 	Waiting int
 	// Routes of the node's BIRD. HasRoutes: the report contains routes, because they were requested.
 	Routes    []Route
 	HasRoutes bool
-	// RoutesUnanswered: the reporter did not answer a request for routes. Calico's reporter fails if one route has several next hops,
-	// or a protocol name that it does not know, such as those of routes to workloads and of the user's BIRD templates.
+	// RoutesUnanswered: the reporter did not answer a request for routes. Calico's reporter fails if one route has several next hops, or a
+	// protocol name that it does not know, such as those of routes to workloads and of the user's BIRD templates.
 	RoutesUnanswered bool
-	// Unread and UnreadRoutes are the text of sessions and routes that could not be parsed, sorted. Sessions and Waiting
-	// lack these sessions; if there are UnreadRoutes, Routes is empty.
+	// Unread and UnreadRoutes are the text of sessions and routes that could not be parsed, sorted. Sessions and Waiting lack these sessions; if
+	// there are UnreadRoutes, Routes is empty.
 	Unread, UnreadRoutes []string
 }
 

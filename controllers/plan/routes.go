@@ -11,8 +11,8 @@ type Routes struct {
 	Pools []PoolRoutes
 	// Plain is the same for an IPPool without encapsulation, such as those of ClusterPeerings.
 	Plain PoolRoutes
-	// Ranges are the CIDRs of all IPPools, nil if not known. A route reflector passes on no block outside of them, while in
-	// the mesh the block's own node announces it. NotExported are those with disableBGPExport, which no node announces.
+	// Ranges are the CIDRs of all IPPools, nil if not known. A route reflector passes on no block outside of them, while in the mesh the block's
+	// own node announces it. NotExported are those with disableBGPExport, which no node announces.
 	Ranges, NotExported []netip.Prefix
 	// Marks are the ranges that a node announces with a community, by node; those under "" are of all nodes without an entry.
 	Marks map[string][]Mark
@@ -35,8 +35,8 @@ type PoolRoutes struct {
 	Encapsulation string
 	// BIRD learns them by BGP, Felix computes them.
 	BIRD, Felix bool
-	// Direct: some of Felix's routes are on the node's main interface. BIRD learns these, so each node announces the blocks
-	// of other nodes too (Calico issue 13533).
+	// Direct: some of Felix's routes are on the node's main interface. BIRD learns these, so each node announces the blocks of other nodes too
+	// (Calico issue 13533).
 	Direct bool
 	// NotExported is disableBGPExport, Selector the nodeSelector.
 	NotExported bool

@@ -234,12 +234,12 @@ func (s *suite) untaintedNodes() {
 	grown := s.spec(2)
 	grown.Untainted = s.ids()[:1]
 	require.ErrorContains(s, s.refused(grown, cloud.Conflict), grown.Untainted[0])
-	// The untainted one may be replaced, and what is whole is left alone.
+	// The untainted worker may be replaced; others stay.
 	same := s.spec(1)
 	same.Untainted, same.Replace = grown.Untainted, grown.Untainted
 	require.NotEmpty(s, s.step(same).Did)
 	s.settle(s.spec(1))
-	// So may another one, to the end.
+	// Another one may be replaced too.
 	workers := s.ids()
 	other := s.spec(1)
 	other.Untainted, other.Replace = workers[:1], workers[1:2]

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The limits of changes within changesWithin. Up to a limit, changes of the remote cluster are accepted at once; after
-// that, one is accepted when it has been stable for steadyFor. Each change of ranges may write up to 200 IPPools.
-// Reflectors change more often, as when nodes are replaced, and each of these changes writes a few BGPPeers.
+// The limits of changes within changesWithin. Up to a limit, changes of the remote cluster are accepted at once; after that, one is accepted when
+// it has been stable for steadyFor. Each change of ranges may write up to 200 IPPools. Reflectors change more often, as when nodes are replaced,
+// and each of these changes writes a few BGPPeers.
 const (
 	rangeChanges     = 5
 	reflectorChanges = 60
@@ -35,8 +35,8 @@ func (d *Damping) Take(declared Side, now time.Time) (Side, string) {
 	return out, ""
 }
 
-// declaration is a part of what the remote cluster declares: what was accepted last (taken), what was seen last and since
-// when, and the times of the accepted changes.
+// declaration is a part of what the remote cluster declares: what was accepted last (taken), what was seen last and since when, and the times of
+// the accepted changes.
 type declaration struct {
 	begun       bool
 	taken, seen Side

@@ -1,5 +1,5 @@
-// Package peering decides which objects of Calico a ClusterPeering needs, so that the route reflectors of this cluster
-// exchange routes with those of another one, and in which order these are written and deleted.
+// Package peering decides which objects of Calico a ClusterPeering needs, so that the route reflectors of this cluster exchange routes with those
+// of another one, and in which order these are written and deleted.
 package peering
 
 import (
@@ -52,8 +52,8 @@ type Observed struct {
 	Cluster plan.Cluster
 	Filters []Filter
 	Pools   []IPPool
-	// Services are the service ranges that Calico announces for ClusterPeerings, OtherServices all others that it
-	// announces, and OtherClusterIPs those of OtherServices that contain cluster IPs.
+	// Services are the service ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces, and OtherClusterIPs
+	// those of OtherServices that contain cluster IPs.
 	Services, OtherServices, OtherClusterIPs []netip.Prefix
 	// Apiservers are the IP addresses of this cluster's apiserver.
 	Apiservers []netip.Addr
@@ -71,8 +71,7 @@ type Desired struct {
 	NotReflecting string
 	// Deleted: all objects of this ClusterPeering are to be deleted.
 	Deleted bool
-	// Pods and Services say what to advertise. ServiceCIDRs are the service ranges to advertise, OwnServices all that this
-	// cluster is known to have.
+	// Pods and Services say what to advertise. ServiceCIDRs are the service ranges to advertise, OwnServices all that this cluster is known to have.
 	Pods, Services            bool
 	ServiceCIDRs, OwnServices []netip.Prefix
 	// Announce are the service ranges that all ClusterPeerings together advertise.
@@ -108,8 +107,8 @@ const (
 	KindIPPool    = "IPPool"
 )
 
-// Next returns what to write next for a ClusterPeering. If the remote cluster is not known, or there is a problem, it only
-// deletes BGPPeers of former reflectors and narrows the filter: see always.
+// Next returns what to write next for a ClusterPeering. If the remote cluster is not known, or there is a problem, it only deletes BGPPeers of
+// former reflectors and narrows the filter: see always.
 func Next(o Observed, d Desired) Decision {
 	if d.Deleted {
 		return deleteAll(o, d)
@@ -150,8 +149,8 @@ func deleteAll(o Observed, d Desired) Decision {
 	return Decision{Actions: deleteOthers(o, d, nil, nil)}
 }
 
-// Reflectors returns the nodes with the role that are Ready; if none is, all with the role. A reflector that is not Ready
-// has no sessions with the remote cluster, since packets between the clusters may go through it.
+// Reflectors returns the nodes with the role that are Ready; if none is, all with the role. A reflector that is not Ready has no sessions with
+// the remote cluster, since packets between the clusters may go through it.
 func Reflectors(nodes []plan.Node) []plan.Node {
 	all := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !n.HasRoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
 	if ready := slices.DeleteFunc(slices.Clone(all), func(n plan.Node) bool { return !n.Ready }); len(ready) > 0 {
@@ -166,12 +165,12 @@ type pair struct {
 	here, there netip.Addr
 }
 
-// mostPairs is the number of sessions of two clusters in each address family. Calico advertises every path that it has: with n sessions
-// a client has n paths to a prefix for each pair of reflectors of the two clusters. A full mesh would give too many.
+// mostPairs is the number of sessions of two clusters in each address family. Calico advertises every path that it has: with n sessions a client
+// has n paths to a prefix for each pair of reflectors of the two clusters. A full mesh would give too many.
 const mostPairs = 3
 
-// choosePairs returns which reflectors should have sessions. It depends only on the addresses, so both clusters compute the
-// same. No reflector gets a second session before each has one, and a change of one reflector changes few other pairs.
+// choosePairs returns which reflectors should have sessions. It depends only on the addresses, so both clusters compute the same. No reflector
+// gets a second session before each has one, and a change of one reflector changes few other pairs.
 func choosePairs(o Observed) []pair {
 	var all, out []pair
 	for _, n := range Reflectors(o.Cluster.Nodes) {
@@ -236,8 +235,8 @@ func ownPods(o Observed) []netip.Prefix {
 	return out
 }
 
-// wantedFilter returns the ranges to import and export. All other ranges that this cluster announces are withheld,
-// including a service range that is larger than one to export.
+// wantedFilter returns the ranges to import and export. All other ranges that this cluster announces are withheld, including a service range that
+// is larger than one to export.
 func wantedFilter(o Observed, d Desired) plan.PeeringFilter {
 	out := plan.PeeringFilter{Import: sorted(o.Remote.CIDRs())}
 	if d.Pods {
@@ -278,8 +277,8 @@ func wantedPeers(o Observed, d Desired, pairs []pair) []plan.Peer {
 	return out
 }
 
-// wantedPools returns the disabled IPPools for the remote cluster's ranges, without ranges inside of others: Calico's route
-// reflectors pass on no routes outside of IPPools.
+// wantedPools returns the disabled IPPools for the remote cluster's ranges, without ranges inside of others: Calico's route reflectors pass on no
+// routes outside of IPPools.
 func wantedPools(o Observed, d Desired) []IPPool {
 	var out []IPPool
 	for _, cidr := range sorted(o.Remote.CIDRs()) {
@@ -324,8 +323,7 @@ func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 // ApplyTime is how long nodes may need to apply a written BGPPeer. Earlier reports may not show its effect.
 const ApplyTime = 10 * time.Second
 
-// update updates one BGPPeer that differs. An update restarts its session, so all other sessions must be Established,
-// unless its own is not either.
+// update updates one BGPPeer that differs. An update restarts its session, so all other sessions must be Established, unless its own is not either.
 func update(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 	for _, p := range peers {
 		have, there := existing(o, p)
@@ -359,10 +357,9 @@ func refresh(c plan.Cluster, peers []plan.Peer) []plan.Action {
 	return out
 }
 
-// mustStay reports whether a BGPPeer that is not wanted any more must stay until the wanted sessions of its address family
-// are Established. While none of them is, every BGPPeer stays, because the status of former reflectors is not known. Once
-// one is, only those stay that are Established with a current reflector of the remote cluster: a former one may have
-// failed, which BIRD notices only after minutes.
+// mustStay reports whether a BGPPeer that is not wanted any more must stay until the wanted sessions of its address family are Established. While
+// none of them is, every BGPPeer stays, because the status of former reflectors is not known. Once one is, only those stay that are Established
+// with a current reflector of the remote cluster: a former one may have failed, which BIRD notices only after minutes.
 func mustStay(o Observed, p plan.Peer, expected []Session) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
 	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
@@ -370,8 +367,8 @@ func mustStay(o Observed, p plan.Peer, expected []Session) bool {
 	return err == nil && lacking > 0 && (lacking == len(family) || established(o.Cluster, p.Node, p.PeerIP) && slices.Contains(o.Remote.Reflectors, there))
 }
 
-// narrow removes ranges from the filter that contain an address of a node or apiserver of this cluster, as that of a new
-// node: packets to it would go to the remote cluster.
+// narrow removes ranges from the filter that contain an address of a node or apiserver of this cluster, as that of a new node: packets to it
+// would go to the remote cluster.
 func narrow(o Observed, d Desired) []plan.Action {
 	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) && f.Peering == d.Name && f.Rules != nil })
 	if at < 0 || o.Cluster.Locked != nil {
@@ -385,8 +382,8 @@ func narrow(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: let}}
 }
 
-// always returns what is done even if the remote cluster is not known or there is a problem. It deletes the BGPPeers of former
-// reflectors once a current one has an Established session with the remote cluster: their workers are not removed before that.
+// always returns what is done even if the remote cluster is not known or there is a problem. It deletes the BGPPeers of former reflectors once a
+// current one has an Established session with the remote cluster: their workers are not removed before that.
 func always(o Observed, d Desired) []plan.Action {
 	out := narrow(o, d)
 	holds := func(name string) bool {
@@ -415,8 +412,8 @@ func announce(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.AnnounceServices{CIDRs: want}}
 }
 
-// deleteOthers deletes the objects of this ClusterPeering that are not in peers and pools, BGPPeers first. If all are to be
-// deleted, the others follow in a later call, because a session without its filter would pass all routes.
+// deleteOthers deletes the objects of this ClusterPeering that are not in peers and pools, BGPPeers first. If all are to be deleted, the others
+// follow in a later call, because a session without its filter would pass all routes.
 func deleteOthers(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	for _, p := range o.Cluster.Peers {

@@ -75,9 +75,9 @@ func notAllowed(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// reflectorInside returns a problem if a remote reflector's address is in a range of pods or services, so that a pod of
-// this cluster could get the sessions. Disabled IPPools do not count unless nodes have blocks of them: users create these
-// for the nodes' network, so that packets to it are not masqueraded.
+// reflectorInside returns a problem if a remote reflector's address is in a range of pods or services, so that a pod of this cluster could get
+// the sessions. Disabled IPPools do not count unless nodes have blocks of them: users create these for the nodes' network, so that packets to it
+// are not masqueraded.
 func reflectorInside(o Observed, d Desired) *plan.Problem {
 	given := o
 	given.Pools = slices.DeleteFunc(slices.Clone(o.Pools), func(p IPPool) bool { return !p.ForPods && p.Peering == "" })
@@ -192,8 +192,8 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// otherPeers returns a problem if a BGPPeer of others is for a remote reflector, since a node has only one session with an address, or
-// for a router, without filters: the remote cluster's ranges are in IPPools here, so Calico would advertise them to it.
+// otherPeers returns a problem if a BGPPeer of others is for a remote reflector, since a node has only one session with an address, or for a
+// router, without filters: the remote cluster's ranges are in IPPools here, so Calico would advertise them to it.
 func otherPeers(o Observed, d Desired) *plan.Problem {
 	for _, p := range o.Cluster.Peers {
 		router := simulate.PeerAddress(p.PeerIP)

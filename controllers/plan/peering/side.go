@@ -8,9 +8,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The values of a Side come as text from a remote apiserver or from a spec, and are parsed by these functions only. What
-// Calico or BIRD would refuse or interpret differently is an error: with one invalid neighbor in bird.cfg, BIRD keeps its
-// old configuration, or does not start.
+// The values of a Side come as text from a remote apiserver or from a spec, and are parsed by these functions only. What Calico or BIRD would
+// refuse or interpret differently is an error: with one invalid neighbor in bird.cfg, BIRD keeps its old configuration, or does not start.
 
 // unicast contains the addresses that nodes and pods can have, but for reserved ranges of IPv4.
 var (

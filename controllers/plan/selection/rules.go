@@ -1,5 +1,4 @@
-// Package selection chooses route reflectors among the existing nodes. It is pure and deterministic: the choice does not
-// depend on the order of the nodes.
+// Package selection chooses route reflectors among the existing nodes. It is pure and deterministic: the choice does not depend on the order of the nodes.
 package selection
 
 import (
@@ -32,8 +31,7 @@ type Rules struct {
 	shared map[netip.Addr][]string
 }
 
-// Of returns the rules for a cluster with these nodes. A reflector must have each address family that nodes have, and a BGP
-// address that no other node has.
+// Of returns the rules for a cluster with these nodes. A reflector must have each address family that nodes have, and a BGP address that no other node has.
 func (r Rules) Of(nodes []plan.Node) Rules {
 	r.v4, r.v6, r.shared = false, false, plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
 	for _, n := range nodes {
@@ -128,8 +126,8 @@ func isMember(n plan.Node) bool { return n.Pooled || n.Marked }
 // Counts reports whether a node counts as one of Total.
 func (r Rules) Counts(n plan.Node) bool { return isMember(n) && !r.lost(n) && r.Unfit(n) == "" }
 
-// Eligible reports whether a node may join the pool. Without calico-node it may not: it could not be a reflector, and the
-// rule of the fewest pods would prefer it.
+// Eligible reports whether a node may join the pool. Without calico-node it may not: it could not be a reflector, and the rule of the fewest pods
+// would prefer it.
 func (r Rules) Eligible(n plan.Node) bool {
 	return !isMember(n) && n.Ready && !n.CalicoNode.Failing() && r.Unfit(n) == ""
 }

@@ -1,6 +1,5 @@
-// Package simulate is a model of a Calico cluster: what nodes configure from the datastore, which sessions and routes
-// result from that, and when. It is pure; its clock advances by calls only. Tests compare it with real confd and BIRD
-// (docs/architecture.md).
+// Package simulate is a model of a Calico cluster: what nodes configure from the datastore, which sessions and routes result from that, and when.
+// It is pure; its clock advances by calls only. Tests compare it with real confd and BIRD (docs/architecture.md).
 package simulate
 
 import (
@@ -54,8 +53,8 @@ type sides struct {
 	mineSilent, yoursSilent bool
 }
 
-// NewConfiguration returns the configuration of nodes. A BGPPeer whose selector cannot be parsed, or whose address is that
-// of no node, connects no nodes. For selectors, role label and rack label have the values of a node's Slot and Rack.
+// NewConfiguration returns the configuration of nodes. A BGPPeer whose selector cannot be parsed, or whose address is that of no node, connects
+// no nodes. For selectors, role label and rack label have the values of a node's Slot and Rack.
 func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, peers []plan.Peer) *Configuration {
 	c := &Configuration{
 		MeshOn: bgp.MeshOn(), meshPassword: password(bgp.Mesh.Password),
@@ -73,8 +72,8 @@ func NewConfiguration(roleLabel string, nodes []plan.Node, bgp plan.BGPConfig, p
 	return c
 }
 
-// connectingPeers returns the BGPPeers that may connect nodes, sorted by precedence: those for all nodes first, then those
-// that name an address. Calico does not define which of two equal ones wins: here it is the first by name.
+// connectingPeers returns the BGPPeers that may connect nodes, sorted by precedence: those for all nodes first, then those that name an address.
+// Calico does not define which of two equal ones wins: here it is the first by name.
 func connectingPeers(nodes []plan.Node, peers []plan.Peer) []peering {
 	var out []peering
 	here := sync.OnceValue(func() sets.Set[netip.Addr] { // most clusters have no BGPPeer that names an address
@@ -129,8 +128,7 @@ func Sides(p plan.Peer, nodes []plan.Node, roleLabel string) (from, to int) {
 	return from, to
 }
 
-// PeerAddress parses a BGPPeer's peerIP: an address, address:port or [address]:port. For anything else it returns the zero
-// Addr, which no node has.
+// PeerAddress parses a BGPPeer's peerIP: an address, address:port or [address]:port. For anything else it returns the zero Addr, which no node has.
 func PeerAddress(peerIP string) netip.Addr {
 	if a, err := netip.ParseAddrPort(peerIP); err == nil {
 		return a.Addr().Unmap()
@@ -146,8 +144,8 @@ func password(ref *plan.SecretRef) string {
 	return ref.Name + "/" + ref.Key
 }
 
-// Side returns what node configures for peer, and whether it configures a session at all. As in Calico's confd, a BGPPeer that is for
-// the node wins over the reverse side of one that is for the peer, and a peer given by its address has no cluster ID.
+// Side returns what node configures for peer, and whether it configures a session at all. As in Calico's confd, a BGPPeer that is for the node
+// wins over the reverse side of one that is for the peer, and a peer given by its address has no cluster ID.
 func (c *Configuration) Side(node, peer string) (Side, bool) {
 	n, known := c.nodes[node]
 	o, there := c.nodes[peer]
@@ -157,8 +155,8 @@ func (c *Configuration) Side(node, peer string) (Side, bool) {
 	return c.side(n, o)
 }
 
-// session returns the sides of the session of two nodes, and whether they have one. If both are the same node, it is the
-// session with another node of its kind.
+// session returns the sides of the session of two nodes, and whether they have one. If both are the same node, it is the session with another
+// node of its kind.
 func (c *Configuration) session(node, peer string) (sides, bool) {
 	n, known := c.nodes[node]
 	o, there := c.nodes[peer]
@@ -209,8 +207,8 @@ func (c *Configuration) sides(a, b int) (sides, bool) {
 	return sides{mine: mine, yours: yours}, true
 }
 
-// Peered reports whether a BGPPeer gives a node a session with a peer's address at: one that names an address does so only
-// in that address family. Sessions of the mesh do not count.
+// Peered reports whether a BGPPeer gives a node a session with a peer's address at: one that names an address does so only in that address
+// family. Sessions of the mesh do not count.
 func (c *Configuration) Peered(node, peer string, at netip.Addr) bool {
 	s, ok := c.session(node, peer)
 	if !ok || node == peer || s.mine.Mesh && s.yours.Mesh {
@@ -238,8 +236,8 @@ func (c *Configuration) Connects(name string) bool {
 	return i >= 0 && slices.ContainsFunc(c.kinds, here) && slices.ContainsFunc(c.kinds, there)
 }
 
-// ByAddress returns the name of the first BGPPeer of others that connects two nodes without a cluster ID by an address.
-// With the mesh, both nodes have two BIRD protocols for one connection, and no session stays Established.
+// ByAddress returns the name of the first BGPPeer of others that connects two nodes without a cluster ID by an address. With the mesh, both nodes
+// have two BIRD protocols for one connection, and no session stays Established.
 func (c *Configuration) ByAddress() string {
 	for i, p := range c.peerings {
 		for a, n := range c.kinds {

@@ -34,8 +34,8 @@ type faults struct {
 // Outage says how other nodes see a BIRD that has ended: how long its sessions look Established, and how long its routes are kept.
 type Outage struct{ Seen, Kept time.Duration }
 
-// The kinds of outages of a BIRD or of a link. A BIRD that is shut down withdraws its routes. The routes of one that is killed are kept
-// by graceful restart. That a host is off, BIRD hangs or a link loses packets is noticed after BIRD's hold time.
+// The kinds of outages of a BIRD or of a link. A BIRD that is shut down withdraws its routes. The routes of one that is killed are kept by
+// graceful restart. That a host is off, BIRD hangs or a link loses packets is noticed after BIRD's hold time.
 var (
 	ShutDown = Outage{}
 	Killed   = Outage{Kept: 2 * time.Minute}
@@ -104,8 +104,7 @@ func (m *Model) StopReflecting(node string, until time.Time) {
 	m.invalidate()
 }
 
-// Recover begins graceful restart recovery of BIRD on a node: for four minutes it passes on nothing by sessions that are
-// Established from now on.
+// Recover begins graceful restart recovery of BIRD on a node: for four minutes it passes on nothing by sessions that are Established from now on.
 func (m *Model) Recover(node string) {
 	m.recovering[node] = m.now
 	m.invalidate()
@@ -125,8 +124,8 @@ func (m *Model) lost(a, b string, since time.Time) (routes, session bool) {
 	return routes, session
 }
 
-// oldestChange returns the time before which no change matters: sessions that changed earlier are Established, and were so
-// when the earliest outage began whose routes are still kept.
+// oldestChange returns the time before which no change matters: sessions that changed earlier are Established, and were so when the earliest
+// outage began whose routes are still kept.
 func (m *Model) oldestChange() time.Time {
 	at := m.now
 	for _, o := range m.outages {

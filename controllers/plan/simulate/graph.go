@@ -4,12 +4,11 @@ import "slices"
 
 // graph computes how routes propagate over the sessions between classes of nodes. All nodes of a class have the same sessions.
 //
-// A node advertises the routes that it originates on every session. It advertises a route that it learned on session s on
-// another session p (BIRD 1.6, proto/bgp/attrs.c) if s or p is with a client. If p is with a client, the route's cluster
-// list must lack the node's own cluster ID, which the node adds. A node accepts a route that it did not originate; on a
-// session with a client, its cluster list must lack the node's own cluster ID. As Calico writes the configuration, two
-// nodes with cluster IDs that are not each other's client have the same ID. So all reflectors on a route's path have
-// different IDs: no class comes twice, and no route returns to its sender. Neither is checked here.
+// A node advertises the routes that it originates on every session. It advertises a route that it learned on session s on another session p (BIRD
+// 1.6, proto/bgp/attrs.c) if s or p is with a client. If p is with a client, the route's cluster list must lack the node's own cluster ID, which
+// the node adds. A node accepts a route that it did not originate; on a session with a client, its cluster list must lack the node's own cluster
+// ID. As Calico writes the configuration, two nodes with cluster IDs that are not each other's client have the same ID. So all reflectors on a
+// route's path have different IDs: no class comes twice, and no route returns to its sender. Neither is checked here.
 type graph struct {
 	size []int
 	id   []int32 // of the cluster ID, -1 for none
@@ -85,8 +84,8 @@ func (g *graph) others(c, a, b int) int {
 	return n
 }
 
-// passes reports whether a class advertises a route of origin over l. client: it has the route from a client; list: the
-// route's cluster list with the class' own ID added.
+// passes reports whether a class advertises a route of origin over l. client: it has the route from a client; list: the route's cluster list with
+// the class' own ID added.
 func (g *graph) passes(origin, class int, client bool, list clusterList, l link) bool {
 	looped := l.selfIsClient && list.has(g.id[l.to])
 	meet := g.others(class, origin, l.to) > 0 && g.others(l.to, origin, -1) > 0 // a sender and a receiver other than the origin

@@ -16,8 +16,8 @@ import (
 
 // kind is a set of nodes with the same cluster ID that the same BGPPeers select. A node that a BGPPeer names is a kind of its own.
 type kind struct {
-	// from are the peerings that are for these nodes, to those whose peers they are. automatic are those of from whose
-	// reverse side Calico configures by itself.
+	// from are the peerings that are for these nodes, to those whose peers they are. automatic are those of from whose reverse side Calico
+	// configures by itself.
 	from, to, automatic bitset
 	clusterID           string
 }
@@ -39,8 +39,7 @@ func (s bitset) first(o bitset) int {
 	return -1
 }
 
-// sorter sorts nodes into kinds. It evaluates the selectors once for all nodes that have the same values of the labels in
-// these selectors.
+// sorter sorts nodes into kinds. It evaluates the selectors once for all nodes that have the same values of the labels in these selectors.
 type sorter struct {
 	roleLabel string
 	peerings  []peering

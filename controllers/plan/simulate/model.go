@@ -11,8 +11,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The usual delays of the model. Nodes apply a change after Lag, a session that restarts is Established after Connect, and
-// a reporter answers a request after Answer.
+// The usual delays of the model. Nodes apply a change after Lag, a session that restarts is Established after Connect, and a reporter answers a
+// request after Answer.
 const (
 	Lag     = 2 * time.Second
 	Connect = 4 * time.Second
@@ -57,8 +57,7 @@ type watch struct {
 	since, asked time.Time
 }
 
-// New returns a model of an observed cluster. Its sessions have been Established for long, and calico-node does not run on
-// nodes that are not Ready.
+// New returns a model of an observed cluster. Its sessions have been Established for long, and calico-node does not run on nodes that are not Ready.
 func New(c plan.Cluster, scope plan.DatastoreOptions, now time.Time) *Model {
 	m := &Model{faults: newFaults(), scope: scope, now: now, watches: map[string]watch{}}
 	for node, st := range c.Statuses {
@@ -69,8 +68,7 @@ func New(c plan.Cluster, scope plan.DatastoreOptions, now time.Time) *Model {
 	return m
 }
 
-// Reset replaces the cluster by an observed one whose nodes have already applied its datastore. calico-node does not run on
-// nodes that are not Ready.
+// Reset replaces the cluster by an observed one whose nodes have already applied its datastore. calico-node does not run on nodes that are not Ready.
 func (m *Model) Reset(c plan.Cluster) {
 	m.Replace(c, m.scope)
 	m.versions[len(m.versions)-1].from = m.now
@@ -119,8 +117,7 @@ func (m *Model) addVersion() {
 	m.dropOld()
 }
 
-// configurePending computes the Configuration of the last version. It is called before time passes, so that many changes at
-// one time cost as much as one.
+// configurePending computes the Configuration of the last version. It is called before time passes, so that many changes at one time cost as much as one.
 func (m *Model) configurePending() {
 	if !m.pending {
 		return

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Network is the stable result of a configuration: which nodes have sessions, and by how many paths each node has the
-// routes of each other. It computes with classes of equal nodes, so its cost depends on the number of classes, not of
-// nodes. It is not safe for concurrent use.
+// Network is the stable result of a configuration: which nodes have sessions, and by how many paths each node has the routes of each other. It
+// computes with classes of equal nodes, so its cost depends on the number of classes, not of nodes. It is not safe for concurrent use.
 type Network struct {
 	classes []Class
 	// class is the index of each node's class.
@@ -39,8 +38,7 @@ func (c *Configuration) Network(up func(node string) bool) *Network {
 	return newNetwork(names, kind, func(name string) string { return c.kinds[kind(name)].clusterID }, c.session)
 }
 
-// newNetwork returns the network of running nodes, sorted by name. Nodes with the same key must have the same cluster ID
-// and the same sessions.
+// newNetwork returns the network of running nodes, sorted by name. Nodes with the same key must have the same cluster ID and the same sessions.
 func newNetwork[K comparable](names []string, key func(name string) K, clusterID func(name string) string, session func(a, b string) (sides, bool)) *Network {
 	n := &Network{class: make(map[string]int, len(names))}
 	known := map[K]int{}
@@ -65,8 +63,8 @@ func newNetwork[K comparable](names []string, key func(name string) K, clusterID
 	return n
 }
 
-// NetworkOf returns the network of nodes, sorted by name, in which the pairs have a session for which session returns up.
-// Unlike with Configuration.Network, nodes may have applied different states of the datastore.
+// NetworkOf returns the network of nodes, sorted by name, in which the pairs have a session for which session returns up. Unlike with
+// Configuration.Network, nodes may have applied different states of the datastore.
 func NetworkOf(names []string, session func(a, b string) (mine, yours Side, up bool)) *Network {
 	name := func(name string) string { return name }
 	clusterID := func(name string) string {
@@ -176,8 +174,8 @@ func (n *Network) RIB(node string) Count {
 	return all
 }
 
-// HeldPaths counts the paths in a node's routing table: the most to one prefix, and those to all prefixes, if each other
-// node that announces accepts has one prefix.
+// HeldPaths counts the paths in a node's routing table: the most to one prefix, and those to all prefixes, if each other node that announces
+// accepts has one prefix.
 func (n *Network) HeldPaths(node string, announces func(node string) bool) (most, all Count) {
 	return n.heldPaths(n.ClassOf(node), func(origin int) (others int) {
 		for _, name := range n.classes[origin].Nodes {
@@ -206,8 +204,8 @@ func (n *Network) heldPaths(class int, others func(origin int) int) (most, all C
 // Pair is a node without a route to the blocks of another.
 type Pair struct{ From, To string }
 
-// Unreached returns the pairs of nodes accepted by want of which the first has no path to the second's prefixes, sorted. It
-// looks at no more than two nodes of each class.
+// Unreached returns the pairs of nodes accepted by want of which the first has no path to the second's prefixes, sorted. It looks at no more than
+// two nodes of each class.
 func (n *Network) Unreached(want func(node string) bool) []Pair {
 	nodes := n.samples(want)
 	var out []Pair
@@ -245,8 +243,8 @@ func (n *Network) samples(want func(node string) bool) [][]string {
 	return out
 }
 
-// Depth returns the smallest number of reflectors, up to most, without which two of the nodes that want accepts have no
-// route to each other: 0 if two have none now. Only nodes with a cluster ID that want does not accept may fail.
+// Depth returns the smallest number of reflectors, up to most, without which two of the nodes that want accepts have no route to each other: 0 if
+// two have none now. Only nodes with a cluster ID that want does not accept may fail.
 func (n *Network) Depth(most int, want func(node string) bool) int {
 	d := depth{graph: n.graph.resized(sizes(n.classes)), mayNotFail: make([]int, len(n.classes))}
 	for i, c := range n.classes {
@@ -267,15 +265,15 @@ func (n *Network) Depth(most int, want func(node string) bool) int {
 	return most
 }
 
-// depth computes Network.Depth. While one node of a class passes routes on, the failure of the others has no effect. So
-// either none of a class fail, or all that may.
+// depth computes Network.Depth. While one node of a class passes routes on, the failure of the others has no effect. So either none of a class
+// fail, or all that may.
 type depth struct {
 	graph      *graph
 	mayNotFail []int // by class, how many nodes may not fail
 }
 
-// cutSize returns how many reflectors must fail, at most most, until class to has no route to origin: on each path, all of
-// one class that may fail as a whole.
+// cutSize returns how many reflectors must fail, at most most, until class to has no route to origin: on each path, all of one class that may
+// fail as a whole.
 func (d *depth) cutSize(origin, to, most int) int {
 	way, ok := d.graph.shortestPath(origin, to)
 	if !ok {

@@ -19,13 +19,13 @@ type heldRoute struct {
 // mostFollowed is the most routes of one origin that are followed. Working networks have far fewer.
 const mostFollowed = 1 << 16
 
-// propagation computes which classes learn the route of a node of class origin. Of the routes that one class holds, it
-// follows only those that others might refuse least: see learn.
+// propagation computes which classes learn the route of a node of class origin. Of the routes that one class holds, it follows only those that
+// others might refuse least: see learn.
 type propagation struct {
 	*graph
 	origin int
-	// visit is called when class to learns the route from class sender. from is the index of the sender's route, -1 for the
-	// origin. It returns whether to go on.
+	// visit is called when class to learns the route from class sender. from is the index of the sender's route, -1 for the origin. It returns
+	// whether to go on.
 	visit func(from, sender, to int) bool
 	// all are the held routes in the order in which they are passed on, byClass their indices.
 	all     []heldRoute
@@ -124,9 +124,9 @@ func (g *graph) shortestPath(origin, to int) (classes []int, ok bool) {
 	return classes, ok
 }
 
-// The bounds of counting, in advertisements from one class to another: enough for one origin, enoughAll for all origins of
-// a network, and few for each further origin after that. Working networks take far fewer; 11 reflectors in full mesh, each
-// with a cluster ID of its own, take about 150,000 for one origin.
+// The bounds of counting, in advertisements from one class to another: enough for one origin, enoughAll for all origins of a network, and few for
+// each further origin after that. Working networks take far fewer; 11 reflectors in full mesh, each with a cluster ID of its own, take about
+// 150,000 for one origin.
 const (
 	stepsPerOrigin = 1 << 20
 	stepsInAll     = 1 << 23
@@ -142,15 +142,14 @@ type counting struct {
 	origin int
 	// heldRoute is the number of paths of a node, by class.
 	held []Count
-	// next are the paths that are still to be passed on, by cluster list. All these lists have one length. order is the
-	// order in which they came.
+	// next are the paths that are still to be passed on, by cluster list. All these lists have one length. order is the order in which they came.
 	next        map[clusterList]heldCounts
 	order       []clusterList
 	steps, most int
 }
 
-// count returns the number of paths to a node of class origin that a node of each class has: one for each chain of sessions
-// on which no node refuses the route.
+// count returns the number of paths to a node of class origin that a node of each class has: one for each chain of sessions on which no node
+// refuses the route.
 func (g *graph) count(origin int) []Count {
 	c := &counting{graph: g, origin: origin, held: make([]Count, len(g.size)), next: map[clusterList]heldCounts{}}
 	c.most = max(fewestSteps, min(stepsPerOrigin, stepsInAll-g.counted))

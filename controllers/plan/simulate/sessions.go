@@ -39,8 +39,7 @@ func (v *version) appliedBy(node string) time.Time {
 	return v.from
 }
 
-// session returns the session of a with b, and whether both have it configured. It looks for the last change of the session
-// no further back than back.
+// session returns the session of a with b, and whether both have it configured. It looks for the last change of the session no further back than back.
 func (m *Model) session(a, b string, back time.Time) (session, bool) {
 	i, j := m.versionOf(a), m.versionOf(b)
 	is, ok := m.sides(a, b, i, j)
@@ -77,8 +76,8 @@ func (m *Model) sides(a, b string, i, j int) (sides, bool) {
 	return sides{mine: mine, yours: yours}, here && there && mine.Fits(yours)
 }
 
-// up reports whether a node exists, and its BIRD runs or others keep its routes. A new node counts once it has applied a
-// configuration; if nodes are simulated one by one, from the beginning.
+// up reports whether a node exists, and its BIRD runs or others keep its routes. A new node counts once it has applied a configuration; if nodes
+// are simulated one by one, from the beginning.
 func (m *Model) up(node string) bool {
 	i, there := m.index[node]
 	_, configured := m.versions[m.versionOf(node)].nodes[node]
@@ -157,8 +156,8 @@ type reportedSession struct {
 	since  time.Time
 }
 
-// reportedSessions returns the sessions of a node, one for each peer and common address family. They are cached until nodes
-// apply another version, or a fault begins or ends.
+// reportedSessions returns the sessions of a node, one for each peer and common address family. They are cached until nodes apply another
+// version, or a fault begins or ends.
 func (m *Model) reportedSessions(node string) []reportedSession {
 	v := &m.versions[m.versionOf(node)]
 	cache, back := v.reports, time.Time{}
@@ -192,8 +191,7 @@ func (m *Model) reportedSessions(node string) []reportedSession {
 	return out
 }
 
-// addShared adds a session with an address that several nodes have: Calico configures one session with an address, and none
-// with the node's own.
+// addShared adds a session with an address that several nodes have: Calico configures one session with an address, and none with the node's own.
 func addShared(out []reportedSession, r reportedSession, self plan.Node) []reportedSession {
 	i := slices.IndexFunc(out, func(o reportedSession) bool { return o.peer == r.peer && o.kind == r.kind })
 	switch {
@@ -223,8 +221,8 @@ func (m *Model) routes(to string) []plan.Route {
 	return out
 }
 
-// snapshot is the network of Established sessions at a time. It is valid until a time at which a session may come up, a
-// node may apply a version or a fault may end.
+// snapshot is the network of Established sessions at a time. It is valid until a time at which a session may come up, a node may apply a version
+// or a fault may end.
 type snapshot struct {
 	at, until time.Time
 	reports   map[string][]reportedSession

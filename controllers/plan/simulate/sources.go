@@ -20,13 +20,13 @@ const (
 	SourceNodes Source = "Nodes"
 	// SourceRouters: routers outside of the cluster. It is not known what these pass on.
 	SourceRouters Source = "Routers"
-	// SourceMachines: addresses of the cluster's machines that calico-node does not use, such as those of route reflectors
-	// in pods. It is not known what these pass on.
+	// SourceMachines: addresses of the cluster's machines that calico-node does not use, such as those of route reflectors in pods. It is not
+	// known what these pass on.
 	SourceMachines Source = "Machines"
 )
 
-// Sources returns the source of each node that speaks BGP, from its configuration: sessions need not be Established. If a
-// node has several sources, it is the first in the list above.
+// Sources returns the source of each node that speaks BGP, from its configuration: sessions need not be Established. If a node has several
+// sources, it is the first in the list above.
 func Sources(roleLabel string, c plan.Cluster) map[string]Source {
 	config := NewConfiguration(roleLabel, c.Nodes, c.BGP, c.Peers)
 	network := config.Network(func(string) bool { return true })
@@ -67,8 +67,8 @@ func (n *Network) source(class int, mesh bool) Source {
 	return out
 }
 
-// RouterPeers returns the nodes with a session to a router outside of the cluster, with the name of the first BGPPeer for
-// it. BGPPeers of rrpool, to pods and to the node itself do not count.
+// RouterPeers returns the nodes with a session to a router outside of the cluster, with the name of the first BGPPeer for it. BGPPeers of rrpool,
+// to pods and to the node itself do not count.
 func RouterPeers(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]string {
 	return peersAt(roleLabel, nodes, peers, func(a netip.Addr) bool { return !plan.IsMachineAddress(a, nodes) })
 }

@@ -15,9 +15,8 @@ const Most = 1000
 // ratioForm is the syntax of spec.sizing.ratio: a decimal without an exponent.
 var ratioForm = regexp.MustCompile(`^(\d+\.?\d*|\.\d+)$`)
 
-// Reflectors returns the number of reflectors in each zone for a number of nodes (Ready, speaking BGP, not dedicated
-// reflectors). In all zones together it is at least what the sizing method asks for, unless that would exceed max. If the
-// spec cannot be satisfied, the error names the field.
+// Reflectors returns the number of reflectors in each zone for a number of nodes (Ready, speaking BGP, not dedicated reflectors). In all zones together it is
+// at least what the sizing method asks for, unless that would exceed max. If the spec cannot be satisfied, the error names the field.
 func Reflectors(spec v1alpha1.SizingSpec, nodes, zones int) (perZone int, err error) {
 	if zones < 1 {
 		return 0, fmt.Errorf("sizing for %d zones: at least one zone is needed", zones)

@@ -13,12 +13,11 @@ import (
 // mostGroups is the most groups of a layout: each is a BGPPeer that every node processes.
 const mostGroups = 200
 
-// sizeGroups is the number of groups of a Quorum or MultiCluster without racks and zones. With so many, the numbers of
-// clients of reflectors differ by a few percent, and no group is divided when reflectors are added.
+// sizeGroups is the number of groups of a Quorum or MultiCluster without racks and zones. With so many, the numbers of clients of reflectors
+// differ by a few percent, and no group is divided when reflectors are added.
 const sizeGroups = 12
 
-// slack is how many clients more than the smallest group the open group of a Quorum may have before another becomes the
-// open one, which changes two BGPPeers.
+// slack is how many clients more than the smallest group the open group of a Quorum may have before another becomes the open one, which changes two BGPPeers.
 const slack = 8
 
 // division is how clients are divided into groups.
@@ -124,8 +123,8 @@ func (c *census) largest(spec Spec) (name string, clients int) {
 	return name, clients
 }
 
-// chooseDivision returns the census by the division to use: by the label that the user names; else by zone, if there are
-// two and none has too many clients; else by size. Once most clients have the label of a division by size, that stays.
+// chooseDivision returns the census by the division to use: by the label that the user names; else by zone, if there are two and none has too
+// many clients; else by size. Once most clients have the label of a division by size, that stays.
 func chooseDivision(spec Spec, clients []plan.Node, zones []string) *census {
 	if spec.RackLabel != "" {
 		return newCensus(byLabel, spec, clients)
@@ -157,8 +156,8 @@ func chooseDivision(spec Spec, clients []plan.Node, zones []string) *census {
 	return sized
 }
 
-// assignRacks gives the clients without a rack one, in l.Racks, and returns the open rack. While no group has reflectors
-// (serving), they are divided evenly. Later they all get the open rack, whose BGPPeer selects them already.
+// assignRacks gives the clients without a rack one, in l.Racks, and returns the open rack. While no group has reflectors (serving), they are
+// divided evenly. Later they all get the open rack, whose BGPPeer selects them already.
 func (l *Layout) assignRacks(spec Spec, c *census, serving []string) (open string) {
 	names := c.names()
 	if len(names) == 1 {
@@ -195,8 +194,8 @@ func (c *census) counts(names []string) []int {
 // smallest returns the index of the first of the smallest counts.
 func smallest(counts []int) int { return slices.Index(counts, slices.Min(counts)) }
 
-// chooseOpen returns which of the groups with reflectors (serving) is the open one. It stays the same while a client of it
-// has no label yet, or there is room: in a Hierarchy up to MaxClients, in a Quorum up to slack more than the smallest.
+// chooseOpen returns which of the groups with reflectors (serving) is the open one. It stays the same while a client of it has no label yet, or
+// there is room: in a Hierarchy up to MaxClients, in a Quorum up to slack more than the smallest.
 func (c *census) chooseOpen(spec Spec, serving []string) string {
 	counts := c.counts(serving)
 	room := func(n int) bool { return n <= slices.Min(counts)+slack }
@@ -212,8 +211,8 @@ func (c *census) chooseOpen(spec Spec, serving []string) string {
 	return serving[smallest(counts)]
 }
 
-// addRacks adds as many racks as the clients need, in a census by size. Racks that have reflectors are kept until they have
-// no clients and the others have room for a tenth of MaxClients.
+// addRacks adds as many racks as the clients need, in a census by size. Racks that have reflectors are kept until they have no clients and the
+// others have room for a tenth of MaxClients.
 func (c *census) addRacks(spec Spec) {
 	room := func() int {
 		room := -len(c.ungrouped)

@@ -17,8 +17,7 @@ type tiers struct {
 	perRack, spines int
 }
 
-// newTiers returns the racks and spines for at least the number of slots that these need. More slots become further spines,
-// up to MaxPaths.
+// newTiers returns the racks and spines for at least the number of slots that these need. More slots become further spines, up to MaxPaths.
 func newTiers(spec Spec, clients []plan.Node, zones []string, slots int) *tiers {
 	c := chooseDivision(spec, clients, zones)
 	if c.division == bySize {
@@ -116,9 +115,9 @@ type placement struct {
 	home     func(rack string) string
 }
 
-// placeReflectors assigns the free slots to the nodes that have none. A rack gets its first reflector from the zone that
-// most of its clients are in, the second from another zone, and so on; spines are from different zones. Slots are kept free
-// for future nodes, up to perZone in each zone, so that no reflector changes its slot when these join.
+// placeReflectors assigns the free slots to the nodes that have none. A rack gets its first reflector from the zone that most of its clients are
+// in, the second from another zone, and so on; spines are from different zones. Slots are kept free for future nodes, up to perZone in each zone,
+// so that no reflector changes its slot when these join.
 func (l *Layout) placeReflectors(t *tiers, zones []string, reflectors []plan.Node, perZone int, free map[string][]string) {
 	p := &placement{
 		slots: l.Slots, zone: make([]string, len(l.Slots)), occupied: make([]bool, len(l.Slots)), free: free,
@@ -185,8 +184,8 @@ func (p *placement) used(group string) map[string]int {
 	return used
 }
 
-// exchange swaps the node of a newly assigned slot with that of another one, if all reflectors of its group are in one
-// zone, and those of the other group will not be.
+// exchange swaps the node of a newly assigned slot with that of another one, if all reflectors of its group are in one zone, and those of the
+// other group will not be.
 func (p *placement) exchange(i int) {
 	if p.occupied[i] {
 		return

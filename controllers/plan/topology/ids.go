@@ -11,8 +11,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Cluster IDs are counted from the one in the spec, which is that of Single and Quorum: an ID's place is its distance from
-// that. Other topologies have places of their own, since a reflector refuses routes with its own ID in the cluster list.
+// Cluster IDs are counted from the one in the spec, which is that of Single and Quorum: an ID's place is its distance from that. Other topologies
+// have places of their own, since a reflector refuses routes with its own ID in the cluster list.
 const (
 	spineID     = 1
 	firstRackID = 2
@@ -55,10 +55,9 @@ func idNumber(id string) uint32 {
 	return binary.BigEndian.Uint32(bytes[:])
 }
 
-// assignIDs assigns a cluster ID to each rack, or in a MultiCluster to each slot, of the places from up to to. A rack keeps
-// the ID that most of its reflectors have, including those that will leave: two reflectors of a rack with different IDs
-// would pass on each other's routes. New IDs are above the lowest that is kept, so that the first rack keeps the lowest,
-// see arrangeTiers.
+// assignIDs assigns a cluster ID to each rack, or in a MultiCluster to each slot, of the places from up to to. A rack keeps the ID that most of
+// its reflectors have, including those that will leave: two reflectors of a rack with different IDs would pass on each other's routes. New IDs
+// are above the lowest that is kept, so that the first rack keeps the lowest, see arrangeTiers.
 func (l *Layout) assignIDs(spec Spec, from, to int, reflectors []plan.Node) {
 	first := spec.ClusterID
 	now, taken := l.currentPlaces(spec, from, to, reflectors)
@@ -89,8 +88,8 @@ func (l *Layout) assignIDs(spec Spec, from, to int, reflectors []plan.Node) {
 // owner returns what a slot's cluster ID is assigned to: its rack, or the slot itself.
 func (s Slot) owner() string { return cmp.Or(s.Group, s.Name) }
 
-// currentPlaces returns the current places of the reflectors of each owner, and the places that are taken by reflectors
-// that do not have their slot yet, unless one that has its slot has the same place.
+// currentPlaces returns the current places of the reflectors of each owner, and the places that are taken by reflectors that do not have their
+// slot yet, unless one that has its slot has the same place.
 func (l *Layout) currentPlaces(spec Spec, from, to int, reflectors []plan.Node) (now map[string][]int, taken map[int]bool) {
 	first := spec.ClusterID
 	now, taken = map[string][]int{}, map[int]bool{}

@@ -33,15 +33,15 @@ type Spec struct {
 	MaxClients, MaxPaths int
 	// RoleLabel, ZoneLabel and RackLabel are label keys; RackLabel may be "", see Arrange.
 	RoleLabel, ZoneLabel, RackLabel string
-	// Open are the existing BGPPeers of open groups (see Group.Open), and Racks the racks that have reflectors; see
-	// WithCurrent. Without them a layout is as valid, but may change more when a rack becomes full or empty.
+	// Open are the existing BGPPeers of open groups (see Group.Open), and Racks the racks that have reflectors; see WithCurrent. Without them a
+	// layout is as valid, but may change more when a rack becomes full or empty.
 	Open, Racks []string
 	// IDs are the current cluster IDs by slot. If several reflectors have a slot, it is the ID of the one that got it first.
 	IDs map[string]string
 }
 
-// ReadSpec returns the Spec for a RouteReflectorPool's topology, with defaults for what is not set. Without dedicated
-// nodes, reflectors run workloads too, so the default of MaxClients is lower.
+// ReadSpec returns the Spec for a RouteReflectorPool's topology, with defaults for what is not set. Without dedicated nodes, reflectors run
+// workloads too, so the default of MaxClients is lower.
 func ReadSpec(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec {
 	limit := v1alpha1.MaxClientsShared
 	if dedicated {
@@ -54,8 +54,7 @@ func ReadSpec(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec
 	}
 }
 
-// Slot is the position of one reflector in a layout. Its name is the value of the role label, so the cluster records which
-// node has which slot.
+// Slot is the position of one reflector in a layout. Its name is the value of the role label, so the cluster records which node has which slot.
 type Slot struct {
 	Name, ClusterID string
 	// Group is the group of clients that the slot belongs to (Hierarchy), "" for none.
@@ -115,8 +114,8 @@ func (l Layout) Applied(nodes []plan.Node, roleLabel string) []plan.Node {
 	return out
 }
 
-// The names of the BGPPeers of other topologies. For clients, a dot and the group's name follow. Names and selected slots differ
-// between topologies, so that two topologies can exist at the same time while a cluster changes from one to the other.
+// The names of the BGPPeers of other topologies. For clients, a dot and the group's name follow. Names and selected slots differ between
+// topologies, so that two topologies can exist at the same time while a cluster changes from one to the other.
 const (
 	PeerQuorum           = "rrpool-quorum"            // !has(role) && group -> role in {slots}
 	PeerQuorumReflectors = "rrpool-quorum-reflectors" // role starts with "quorum-" -> the same
@@ -127,12 +126,12 @@ const (
 	PeerRackReflectors   = "rrpool-rack-reflectors"   // of the only rack: role in {slots} -> the same
 )
 
-// Arrange returns the layout of a cluster. The reflectors are the nodes chosen to be reflectors, whether or not they have
-// the role: one that has a slot of this layout keeps it. There are perZone slots in each of zones, or the number that a
-// Hierarchy needs if that is more. A Hierarchy may have fewer, to limit the paths: the other nodes then get no slot.
+// Arrange returns the layout of a cluster. The reflectors are the nodes chosen to be reflectors, whether or not they have the role: one that has
+// a slot of this layout keeps it. There are perZone slots in each of zones, or the number that a Hierarchy needs if that is more. A Hierarchy may
+// have fewer, to limit the paths: the other nodes then get no slot.
 //
-// Clients are divided into groups by the label that the spec names. If it names none, by zone, or by plan.RackLabel if
-// there are not two zones, or a zone has too many clients.
+// Clients are divided into groups by the label that the spec names. If it names none, by zone, or by plan.RackLabel if there are not two zones,
+// or a zone has too many clients.
 func Arrange(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
 	zones, perZone = distinctZones(zones), max(perZone, 1)
 	switch spec.Kind {
@@ -153,8 +152,7 @@ func distinctZones(zones []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(zones)))
 }
 
-// fillSlots assigns reflectors to the slots that they have; of two with the same slot, the one that got it first. It
-// returns the others, by zone.
+// fillSlots assigns reflectors to the slots that they have; of two with the same slot, the one that got it first. It returns the others, by zone.
 func (l *Layout) fillSlots(reflectors []plan.Node) (free map[string][]string) {
 	slots := map[string]int{}
 	for i, s := range l.Slots {
@@ -200,8 +198,7 @@ func arrangeSingle(spec Spec, s Session, clients, reflectors []plan.Node, slots 
 	return l
 }
 
-// addGroups adds the groups of a census and their BGPPeers. open names the open group; if it is "", a group without a name
-// is added for that.
+// addGroups adds the groups of a census and their BGPPeers. open names the open group; if it is "", a group without a name is added for that.
 func (l *Layout) addGroups(spec Spec, s Session, c *census, open string, slots func(group string) []string) {
 	names := c.names()
 	if open == "" {
@@ -229,8 +226,8 @@ func (l *Layout) sortPeers() {
 	slices.SortFunc(l.Peers, func(a, b plan.Peer) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// WithCurrent adds the state of the cluster to a spec: which groups are open, which racks have reflectors, and the cluster
-// IDs. It keeps a layout from changing back and forth when single clients come and go.
+// WithCurrent adds the state of the cluster to a spec: which groups are open, which racks have reflectors, and the cluster IDs. It keeps a layout
+// from changing back and forth when single clients come and go.
 func (s Spec) WithCurrent(nodes []plan.Node, peers []plan.Peer) Spec {
 	s.Open, s.Racks, s.IDs = nil, nil, map[string]string{}
 	for _, p := range peers {

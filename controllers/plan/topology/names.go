@@ -64,8 +64,8 @@ var peerNames = map[v1alpha1.TopologyType]string{
 // hashLength is the length of a hash in a name.
 const hashLength = 16
 
-// namePart returns a value for use in a name, or a hash of it if the value does not fit. A value that looks like a hash is
-// hashed too, so that no value results in the name of another.
+// namePart returns a value for use in a name, or a hash of it if the value does not fit. A value that looks like a hash is hashed too, so that no
+// value results in the name of another.
 func namePart(value string, fits func(string) bool) string {
 	if fits(value) && (len(value) != hashLength || strings.Trim(value, "0123456789abcdef") != "") {
 		return value
@@ -122,8 +122,8 @@ func peer(name, nodes, peers string, s Session) plan.Peer {
 // SelectsByRack reports whether a BGPPeer selects clients by plan.RackLabel.
 func SelectsByRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "+plan.RackLabel+" ") }
 
-// Scoped returns the BGPPeers of Single for the time in which reflectors have other cluster IDs, of another topology. They
-// select only the reflectors of Single and of Quorum, which have the same cluster ID. The sessions of these stay the same.
+// Scoped returns the BGPPeers of Single for the time in which reflectors have other cluster IDs, of another topology. They select only the
+// reflectors of Single and of Quorum, which have the same cluster ID. The sessions of these stay the same.
 func Scoped(roleLabel string, s Session) []plan.Peer {
 	return singlePeers(roleLabel, equals(roleLabel, SlotSingle)+" || "+startsWith(roleLabel, SlotQuorum), s)
 }

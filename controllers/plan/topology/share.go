@@ -1,14 +1,13 @@
 package topology
 
-// shares assigns slots to groups of clients, so that each group has the number it needs and each slot serves about as many
-// groups. The result depends only on the number of slots per zone. It is computed for one slot per zone, then for two and
-// so on: each step changes at most one of a group's earlier slots in a zone. So that it does not depend on which groups
-// exist, groups are mapped to a fixed number of members. Each member has a home zone; the other zones follow in their
-// order, and after the last the first.
+// shares assigns slots to groups of clients, so that each group has the number it needs and each slot serves about as many groups. The result
+// depends only on the number of slots per zone. It is computed for one slot per zone, then for two and so on: each step changes at most one of a
+// group's earlier slots in a zone. So that it does not depend on which groups exist, groups are mapped to a fixed number of members. Each member
+// has a home zone; the other zones follow in their order, and after the last the first.
 type shares struct {
 	zones int
-	// keepsHome: each member has all slots of its home zone, where all of its clients are. If that zone fails, the clients
-	// fail with it. Otherwise clients may be in every zone, and a member's slots are distributed evenly over the zones.
+	// keepsHome: each member has all slots of its home zone, where all of its clients are. If that zone fails, the clients fail with it.
+	// Otherwise clients may be in every zone, and a member's slots are distributed evenly over the zones.
 	keepsHome bool
 	// has[member][zone][number - 1]: the member peers with that slot.
 	has [][][]bool
@@ -16,8 +15,8 @@ type shares struct {
 	load [][]int
 }
 
-// newShares returns the shares of members. quota is the number of slots of each member by the number of slots per zone.
-// When that grows by one, quota must grow by at most one per zone, and with own by at least one.
+// newShares returns the shares of members. quota is the number of slots of each member by the number of slots per zone. When that grows by one,
+// quota must grow by at most one per zone, and with own by at least one.
 func newShares(zones, perZone, members int, own bool, quota func(perZone int) int) *shares {
 	s := &shares{zones: zones, keepsHome: own, has: make([][][]bool, members), load: make([][]int, zones)}
 	for i := range s.has {
@@ -29,9 +28,8 @@ func newShares(zones, perZone, members int, own bool, quota func(perZone int) in
 	return s
 }
 
-// grow assigns the new slot of each zone to all members, and removes one from each member that then has too many: the slot
-// with most members, but an older one in one zone only. A member that keeps the new slot may exchange it for an older one
-// with fewer members, in one zone only.
+// grow assigns the new slot of each zone to all members, and removes one from each member that then has too many: the slot with most members, but
+// an older one in one zone only. A member that keeps the new slot may exchange it for an older one with fewer members, in one zone only.
 func (s *shares) grow(perZone, quota int) {
 	members := len(s.has)
 	moved, swapped := make([]bool, members), make([]bool, members)
@@ -114,8 +112,8 @@ func (s *shares) leastUsed(m, z int) int {
 	return best
 }
 
-// quorumSizes returns the number of reflectors that each client of a Quorum needs, by the number of reflectors per zone: any
-// two clients share one after so many failures, and after the failure of a zone. It grows as newShares requires.
+// quorumSizes returns the number of reflectors that each client of a Quorum needs, by the number of reflectors per zone: any two clients share
+// one after so many failures, and after the failure of a zone. It grows as newShares requires.
 func quorumSizes(zones, failures int) func(perZone int) int {
 	known := []int{0}
 	return func(perZone int) int {

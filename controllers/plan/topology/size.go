@@ -15,10 +15,9 @@ import (
 // autoKinds in the order in which Auto prefers them.
 var autoKinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy}
 
-// Size returns how many reflectors the topology takes, the same number in each zone, and the Spec with Auto resolved. sized
-// is the number that spec.sizing requires, all zones together. It is the minimum except in a Hierarchy, which takes what
-// its racks need. The caller checks its own limits. now is the current topology, "" for none: Auto changes to a smaller one
-// only if that serves all clients with 90% of the limit.
+// Size returns how many reflectors the topology takes, the same number in each zone, and the Spec with Auto resolved. sized is the number that
+// spec.sizing requires, all zones together. It is the minimum except in a Hierarchy, which takes what its racks need. The caller checks its own
+// limits. now is the current topology, "" for none: Auto changes to a smaller one only if that serves all clients with 90% of the limit.
 func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) (resolved Spec, total int, problem *plan.Problem) {
 	zones = distinctZones(zones)
 	if spec.Kind == v1alpha1.TopologyAuto {
@@ -33,8 +32,8 @@ func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha
 	return spec, total, problem
 }
 
-// automatic returns the Spec with the topology that Auto chooses: the first without a problem. A Quorum is not chosen if it
-// takes more reflectors than a Hierarchy.
+// automatic returns the Spec with the topology that Auto chooses: the first without a problem. A Quorum is not chosen if it takes more reflectors
+// than a Hierarchy.
 func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) Spec {
 	tiered := spec
 	tiered.Kind = v1alpha1.TopologyHierarchy
@@ -166,8 +165,8 @@ func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Proble
 		"%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
 }
 
-// depth returns how many reflectors must fail until two clients have no route to each other, among groups that have
-// clients; with less than two clients, among all groups.
+// depth returns how many reflectors must fail until two clients have no route to each other, among groups that have clients; with less than two
+// clients, among all groups.
 func depth(groups []Group, kind v1alpha1.TopologyType) int {
 	withClients := slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Clients == 0 })
 	total := 0
@@ -203,8 +202,8 @@ func countCommon(a, b []string) int {
 	return n
 }
 
-// pathsBetween counts the paths from one reflector to another in a full mesh of reflectors that each have their own cluster
-// ID: a route takes every path without a reflector twice.
+// pathsBetween counts the paths from one reflector to another in a full mesh of reflectors that each have their own cluster ID: a route takes
+// every path without a reflector twice.
 func pathsBetween(reflectors int) uint64 {
 	sum, way := uint64(1), uint64(1)
 	for k := reflectors - 2; k > 0; k-- {

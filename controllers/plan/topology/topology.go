@@ -27,18 +27,18 @@ type Session struct {
 }
 
 // InPlace returns the BGPPeers of Single for reflectors that run workloads too. Clients peer with reflectors as in Single. Each pair of
-// reflectors has BGPPeers of its own, by which one is the other's client (see Peerings): their session does not change when the client
-// gets the role, or gives it up. While there is no reflector yet, manual keeps the first one from connecting to its clients: if both
-// sides connect at the same time, they break each other's connection for some seconds.
+// reflectors has BGPPeers of its own, by which one is the other's client (see Peerings): their session does not change when the client gets the
+// role, or gives it up. While there is no reflector yet, manual keeps the first one from connecting to its clients: if both sides connect at the
+// same time, they break each other's connection for some seconds.
 func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []plan.Peer {
 	clients := Single(roleLabel, s)[0]
 	clients.Manual = manual
 	return append([]plan.Peer{clients}, peerings...)
 }
 
-// Peerings returns the BGPPeers, one for each common address family, by which client is a client of reflector, whether or
-// not client has the role too. For Calico, a peer given by address has no cluster ID, so BIRD gets "rr client" for it. The
-// reverse side, which Calico configures by itself, is that of an ordinary client if both have the same cluster ID.
+// Peerings returns the BGPPeers, one for each common address family, by which client is a client of reflector, whether or not client has the role
+// too. For Calico, a peer given by address has no cluster ID, so BIRD gets "rr client" for it. The reverse side, which Calico configures by
+// itself, is that of an ordinary client if both have the same cluster ID.
 func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	var out []plan.Peer
 	for _, addr := range plan.Common(reflector, client) {
@@ -55,8 +55,8 @@ func IsPairPeer(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP !
 // longestName is the limit of BGPPeer names less what Calico may append.
 const longestName = 200
 
-// peeringName does not depend on which of the two is the reflector, so that one write reverses the peering. If the nodes'
-// names are too long it contains a hash of them.
+// peeringName does not depend on which of the two is the reflector, so that one write reverses the peering. If the nodes' names are too long it
+// contains a hash of them.
 func peeringName(a, b string, addr netip.Addr) string {
 	family := "v4"
 	if addr.Is6() {
@@ -73,8 +73,8 @@ func peeringName(a, b string, addr netip.Addr) string {
 	return name
 }
 
-// Single returns the BGPPeers of Single: every client peers with every reflector, and reflectors with each other. The two node
-// selectors exclude each other, so no session is configured by two BGPPeers: Calico does not define which of them would win.
+// Single returns the BGPPeers of Single: every client peers with every reflector, and reflectors with each other. The two node selectors exclude
+// each other, so no session is configured by two BGPPeers: Calico does not define which of them would win.
 func Single(roleLabel string, s Session) []plan.Peer {
 	return singlePeers(roleLabel, "has("+roleLabel+")", s)
 }
@@ -84,9 +84,9 @@ func singlePeers(roleLabel, reflector string, s Session) []plan.Peer {
 	return []plan.Peer{peer(PeerClients, isClient(roleLabel), reflector, s), peer(PeerReflectors, reflector, reflector, s)}
 }
 
-// Choose returns perZone reflectors in each of zones from the dedicated nodes, sorted by name; no zones means all zones
-// that have any. Current reflectors come first unless leaves accepts them, then Ready nodes, then the oldest. If the
-// topology has no spines, current spines come before reflectors of clients, because they can change first.
+// Choose returns perZone reflectors in each of zones from the dedicated nodes, sorted by name; no zones means all zones that have any. Current
+// reflectors come first unless leaves accepts them, then Ready nodes, then the oldest. If the topology has no spines, current spines come before
+// reflectors of clients, because they can change first.
 func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []string, leaves func(plan.Node) bool) []plan.Node {
 	byZone := map[string][]plan.Node{}
 	for _, n := range nodes {
