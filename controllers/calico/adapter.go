@@ -33,11 +33,6 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/peering"
 )
 
-const (
-	managedByLabel = v1alpha1.ManagedByLabel
-	managedByValue = v1alpha1.ManagedByValue
-)
-
 // Config configures an Adapter.
 type Config struct {
 	// RestConfig connects to the cluster.
@@ -271,7 +266,7 @@ type NameTakenError struct {
 // Error implements error.
 func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("%s %q exists but was not made by rrpool (it lacks the label %s=%s): rename or delete it",
-		e.Kind, e.Name, managedByLabel, managedByValue)
+		e.Kind, e.Name, v1alpha1.ManagedByLabel, v1alpha1.ManagedByValue)
 }
 
 // IsConflict reports whether err means that the object has changed since it was observed. Nothing was written: observe and decide again.

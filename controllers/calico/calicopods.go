@@ -44,10 +44,10 @@ type calicoPods struct {
 
 	mu     sync.Mutex
 	spaces []*namespacedPods
-	// absent is when this process first saw that a node has no pod.
-	absent map[string]time.Time
-	// left is when the last pod was removed from a node. Another one that is Ready there, which anyone may have made, proves nothing about earlier times.
-	left map[string]time.Time
+	// absentSince is when this process first saw that a node has no pod.
+	absentSince map[string]time.Time
+	// leftAt is when the last pod was removed from a node. Another one that is Ready there, which anyone may have made, proves nothing about earlier times.
+	leftAt map[string]time.Time
 	// nodes are the names of the cluster's nodes, reflectors those of nodes whose pods are worth a signal.
 	nodes, reflectors sets.Set[string]
 
@@ -165,8 +165,8 @@ func variablesOf(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// withoutBIRD returns these backends if none of them runs BIRD, and else why it is not known whether one does, "" where one does. Nodes have BGP
-// addresses in either case.
+// withoutBIRD returns these backends as text if none of them runs BIRD. If it is not known whether one does, it returns why. That nodes have BGP addresses
+// does not prove that BIRD runs.
 func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger, backends sets.Set[string]) (without, unknown string) {
 	if backends.Len() == 0 {
 		return "", fmt.Sprintf("no pod of calico-node is seen (%s, of a DaemonSet in the host's network, in %s)", calicoNodeSelector, strings.Join(calicoNodeNamespaces, " or "))
@@ -216,7 +216,7 @@ func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*cal
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller wraps
 	}
-	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{}), config: core.ConfigMaps("kube-system"), configured: fromElsewhere, left: map[string]time.Time{}}
+	c := &calicoPods{now: now, changed: changed, settled: make(chan struct{}), config: core.ConfigMaps("kube-system"), configured: fromElsewhere, leftAt: map[string]time.Time{}}
 	for _, namespace := range calicoNodeNamespaces {
 		c.spaces = append(c.spaces, &namespacedPods{calicoPods: c, api: core.Pods(namespace), pods: map[string]calicoPod{}})
 	}
@@ -299,7 +299,7 @@ func (c *calicoPods) look(nodes []plan.Node) podView {
 			out.add(p)
 		}
 		if p.daemonSet == daemonSet {
-			states[p.node] = together(p.CalicoNode, states[p.node], c.left[p.node])
+			states[p.node] = mergeStates(p.CalicoNode, states[p.node], c.leftAt[p.node])
 		} else if _, seen := states[p.node]; !seen {
 			states[p.node] = plan.CalicoNode{} // it is not known that the node has none
 		}
@@ -307,7 +307,7 @@ func (c *calicoPods) look(nodes []plan.Node) podView {
 	if known && !slices.ContainsFunc(c.spaces, (*namespacedPods).unknown) {
 		out.states = c.complete(states, nodes)
 	} else {
-		c.absent = nil
+		c.absentSince = nil
 	}
 	return out
 }
@@ -331,13 +331,13 @@ func (n *namespacedPods) unknown() bool {
 	return !n.listed || !n.failing.IsZero() && n.now().Sub(n.failing) >= keepFailing
 }
 
-// complete adds the nodes that have no pod, and removes what is not known. While pods cannot be watched, no node newly counts as one without a pod.
+// complete adds nodes without a pod, and removes states that are not known. While pods cannot be watched, no further node counts as one without a pod.
 func (c *calicoPods) complete(states map[string]plan.CalicoNode, nodes []plan.Node) map[string]plan.CalicoNode {
 	watched := !slices.ContainsFunc(c.spaces, func(of *namespacedPods) bool { return !of.failing.IsZero() })
 	absent := map[string]time.Time{}
 	for _, n := range nodes {
 		_, has := states[n.Name]
-		since, seen := c.absent[n.Name]
+		since, seen := c.absentSince[n.Name]
 		if has || !seen && !watched {
 			continue
 		}
@@ -347,7 +347,7 @@ func (c *calicoPods) complete(states map[string]plan.CalicoNode, nodes []plan.No
 		absent[n.Name] = since
 		states[n.Name] = plan.CalicoNode{State: plan.CalicoNodeAbsent, Since: since}
 	}
-	c.absent = absent
+	c.absentSince = absent
 	maps.DeleteFunc(states, func(_ string, is plan.CalicoNode) bool {
 		return is.State == plan.CalicoNodeUnknown || !watched && !is.Failing()
 	})
@@ -361,9 +361,9 @@ func (c *calicoPods) settle() {
 	}
 }
 
-// together combines the states of two pods on a node, as while one replaces the other: Ready if one of them is, since the last change of any of
+// mergeStates merges the states of two pods on a node, as while one replaces the other: Ready if one of them is, since the last change of any of
 // them or of a pod that was removed.
-func together(a, b plan.CalicoNode, left time.Time) plan.CalicoNode {
+func mergeStates(a, b plan.CalicoNode, left time.Time) plan.CalicoNode {
 	if b.State != plan.CalicoNodeReady {
 		b.State = a.State
 	}
@@ -384,8 +384,8 @@ func runsCalicoNode(pod *corev1.Pod) (daemonSet string, is bool) {
 	return string(owner.UID), pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 }
 
-// put keeps a pod, or removes one that does not run calico-node. A change that we see happens now, whatever the clock of its node says; a state that was
-// there before began no later than now.
+// put keeps a pod, or removes one that does not run calico-node. A change that is observed has the time of its arrival, because the clock of its node may be
+// wrong. A state that a pod had before has the time that the pod says, unless that is in the future.
 func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 	daemonSet, is := runsCalicoNode(pod)
 	if !is {
@@ -407,7 +407,7 @@ func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 // remove forgets a pod, and remembers when it left its node. The caller holds the lock.
 func (n *namespacedPods) remove(pods map[string]calicoPod, name string) {
 	if p, there := n.pods[name]; there {
-		n.left[p.node] = n.now()
+		n.leftAt[p.node] = n.now()
 	}
 	delete(pods, name)
 }
@@ -534,7 +534,7 @@ func (n *namespacedPods) Replace(objects []any, _ string) error {
 	}
 	for name, p := range n.pods {
 		if next[name].node != p.node {
-			n.left[p.node] = n.now()
+			n.leftAt[p.node] = n.now()
 		}
 	}
 	n.pods, n.listed, n.failing = next, true, time.Time{}

@@ -424,50 +424,29 @@ func TestAPodThatPretendsToBeCalicoNodeIsNotBelieved(t *testing.T) {
 		"of a DaemonSet on all nodes":      {foreign(asItIs, "a", "b", "c", "d", "e", "f"), unknown, unknown, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newTestPods(t, clock, func() {})
-			for i, pods := range [][]any{own, c.pods} {
-				var slim []any
-				for _, pod := range pods {
-					of, err := p.spaces[i].Transformer()(pod.(*corev1.Pod).DeepCopy())
-					require.NoError(t, err)
-					slim = append(slim, of)
+			for _, backend := range []string{"bird", "vxlan"} {
+				p := newTestPods(t, clock, func() {})
+				for i, pods := range [][]any{own, c.pods} {
+					var slim []any
+					for _, pod := range pods {
+						pod := pod.(*corev1.Pod).DeepCopy()
+						if i == 0 {
+							pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: BackendVariable, Value: backend}}
+						}
+						of, err := p.spaces[i].Transformer()(pod)
+						require.NoError(t, err)
+						slim = append(slim, of)
+					}
+					require.NoError(t, p.spaces[i].Replace(slim, ""))
 				}
-				require.NoError(t, p.spaces[i].Replace(slim, ""))
+				view := p.look(nodes)
+				got := view.states
+				require.Equal(t, []plan.CalicoNodeState{c.a, c.b, c.c}, []plan.CalicoNodeState{got["a"].State, got["b"].State, got["c"].State})
+				without, _ := p.withoutBIRD(t.Context(), logr.Discard(), view.backends)
+				require.Equal(t, backend == "vxlan" && c.a != unknown, without == "vxlan", "whether calico-node runs BIRD, whatever others say")
 			}
-			view := p.look(nodes)
-			got := view.states
-			require.Equal(t, []plan.CalicoNodeState{c.a, c.b, c.c}, []plan.CalicoNodeState{got["a"].State, got["b"].State, got["c"].State})
-			without, _ := p.withoutBIRD(t.Context(), logr.Discard(), view.backends)
-			require.Empty(t, without, "calico-node runs BIRD, whatever others say")
 		})
 	}
-}
-
-// Nor is it believed where it would hide that calico-node makes no routes.
-func TestAPodThatPretendsToBeCalicoNodeDoesNotHideThatBIRDDoesNotRun(t *testing.T) {
-	p := newTestPods(t, newClock(), func() {})
-	var nodes []plan.Node
-	var own []any
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		nodes = append(nodes, plan.Node{Name: name})
-		pod := calicoNodePod("kube-system", name, name, corev1.ConditionTrue, p.now())
-		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: BackendVariable, Value: "vxlan"}}
-		own = append(own, pod)
-	}
-	require.NoError(t, p.spaces[0].Replace(own, ""))
-	foreign := func(on ...string) {
-		var pods []any
-		for _, node := range on {
-			pods = append(pods, calicoNodePod("calico-system", "web-"+node, node, corev1.ConditionTrue, p.now()))
-		}
-		require.NoError(t, p.spaces[1].Replace(pods, ""))
-	}
-	foreign("a", "b")
-	without, _ := p.withoutBIRD(t.Context(), logr.Discard(), p.look(nodes).backends)
-	require.Equal(t, "vxlan", without)
-	foreign("a", "b", "c")
-	without, _ = p.withoutBIRD(t.Context(), logr.Discard(), p.look(nodes).backends)
-	require.Empty(t, without, "which of the two is calico-node's is not known")
 }
 
 // What pods set counts where all do; a tenant's do not.

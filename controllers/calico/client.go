@@ -371,7 +371,7 @@ func slim(o client.Object) {
 			"spec":     spec,
 		}
 	case *apiv3.BGPPeer:
-		maps.DeleteFunc(o.Labels, unread(managedByLabel, v1alpha1.PeeringLabel))
+		maps.DeleteFunc(o.Labels, unread(v1alpha1.ManagedByLabel, v1alpha1.PeeringLabel))
 		maps.DeleteFunc(o.Annotations, unread(writtenAnnotation, unreadAnnotation))
 		o.OwnerReferences, o.Finalizers = nil, nil
 	case *apiv3.BGPConfiguration:
@@ -380,7 +380,7 @@ func slim(o client.Object) {
 			o.ObjectMeta, o.Spec = metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion, Annotations: o.Annotations}, apiv3.BGPConfigurationSpec{}
 		}
 	case *apiv3.CalicoNodeStatus:
-		maps.DeleteFunc(o.Labels, unread(managedByLabel, reportLabel))
+		maps.DeleteFunc(o.Labels, unread(v1alpha1.ManagedByLabel, reportLabel))
 		maps.DeleteFunc(o.Annotations, unread(clearedAnnotation, unreadAnnotation))
 		o.OwnerReferences, o.Finalizers = nil, nil
 		if !isReport(o) {

@@ -79,59 +79,49 @@ func TestWhatIsWrittenToEtcdIsAsCalicosOwnClientHasIt(t *testing.T) {
 // Calico may call a node by another name than Kubernetes does: everything of it is known by that of Kubernetes, and written by Calico's.
 func TestANodeThatCalicoCallsByAnotherNameIsOneNode(t *testing.T) {
 	onlyInEtcd(t)
-	for name, edit := range map[string]func(*libapiv3.Node, *corev1.Node){
-		"by what Calico says":         func(*libapiv3.Node, *corev1.Node) {},
-		"by the address":              func(n *libapiv3.Node, _ *corev1.Node) { n.Spec.OrchRefs = nil },
-		"another orchestrator's":      func(n *libapiv3.Node, _ *corev1.Node) { n.Spec.OrchRefs[0].Orchestrator = "other" },
-		"no name of the orchestrator": func(n *libapiv3.Node, _ *corev1.Node) { n.Spec.OrchRefs[0].NodeName = "" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			kube := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "kube-a"}}
-			require.NoError(t, b.kube.Create(t.Context(), kube))
-			kube.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: five}}
-			require.NoError(t, b.kube.Status().Update(t.Context(), kube))
-			n := libapiv3.NewNode()
-			n.Name = "worker-17"
-			n.Spec.OrchRefs = []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: "kube-a"}}
-			n.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: five + "/24"}
-			edit(n, kube)
-			require.NoError(t, b.kube.Create(t.Context(), n))
-			b.affinity("any", libapiv3.BlockAffinitySpec{Node: "worker-17", CIDR: "10.1.2.0/26", State: "confirmed", Deleted: "false"})
-			b.run()
-			seen := b.await("the block", func(c plan.Cluster) bool { return len(c.Nodes) == 1 && len(c.Nodes[0].Blocks) == 1 })
-			require.Equal(t, "kube-a", seen.Nodes[0].Name)
-			require.True(t, seen.Nodes[0].SpeaksBGP())
-			require.Empty(t, seen.Problems)
+	b := newBench(t)
+	kube := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "kube-a"}}
+	require.NoError(t, b.kube.Create(t.Context(), kube))
+	kube.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: five}}
+	require.NoError(t, b.kube.Status().Update(t.Context(), kube))
+	n := libapiv3.NewNode()
+	n.Name = "worker-17"
+	n.Spec.OrchRefs = []libapiv3.OrchRef{{Orchestrator: "k8s", NodeName: "kube-a"}}
+	n.Spec.BGP = &libapiv3.NodeBGPSpec{IPv4Address: five + "/24"}
+	require.NoError(t, b.kube.Create(t.Context(), n))
+	b.affinity("any", libapiv3.BlockAffinitySpec{Node: "worker-17", CIDR: "10.1.2.0/26", State: "confirmed", Deleted: "false"})
+	b.run()
+	seen := b.await("the block", func(c plan.Cluster) bool { return len(c.Nodes) == 1 && len(c.Nodes[0].Blocks) == 1 })
+	require.Equal(t, "kube-a", seen.Nodes[0].Name)
+	require.True(t, seen.Nodes[0].SpeaksBGP())
+	require.Empty(t, seen.Problems)
 
-			b.apply(plan.SetReflector{Node: "kube-a", ClusterID: "244.0.0.1"}, true)
-			b.apply(plan.SetReflector{Node: "kube-a", ClusterID: "244.0.0.1"}, false)
-			stored := &libapiv3.Node{}
-			require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(n), stored))
-			require.Equal(t, "244.0.0.1", stored.Spec.BGP.RouteReflectorClusterID)
-			peer := plan.Peer{Name: "rrpool.a.b.v4", Node: "kube-a", PeerIP: "10.0.0.9", ASN: 64512, Owned: true}
-			b.apply(plan.PutPeer{Peer: peer}, true)
-			b.apply(plan.PutPeer{Peer: peer}, false)
-			live := apiv3.NewBGPPeer()
-			require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: peer.Name}, live))
-			require.Equal(t, "worker-17", live.Spec.Node)
-			require.True(t, b.watch(plan.StatusRequest{Node: "kube-a", Period: time.Second}))
-			b.fill("worker-17", func(*apiv3.CalicoNodeStatusStatus) {})
-			seen = b.await("the report", func(c plan.Cluster) bool { return !c.Statuses["kube-a"].Updated.IsZero() })
-			require.Equal(t, "kube-a", seen.Statuses["kube-a"].Node)
-			require.Equal(t, "kube-a", seen.Peers[0].Node)
-			require.True(t, seen.Nodes[0].HasRoleLabel && seen.Nodes[0].Marked)
-			b.clock.Move(time.Minute)
-			b.apply(plan.RefreshStatus{Node: "kube-a"}, true)
+	b.apply(plan.SetReflector{Node: "kube-a", ClusterID: "244.0.0.1"}, true)
+	b.apply(plan.SetReflector{Node: "kube-a", ClusterID: "244.0.0.1"}, false)
+	stored := &libapiv3.Node{}
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(n), stored))
+	require.Equal(t, "244.0.0.1", stored.Spec.BGP.RouteReflectorClusterID)
+	peer := plan.Peer{Name: "rrpool.a.b.v4", Node: "kube-a", PeerIP: "10.0.0.9", ASN: 64512, Owned: true}
+	b.apply(plan.PutPeer{Peer: peer}, true)
+	b.apply(plan.PutPeer{Peer: peer}, false)
+	live := apiv3.NewBGPPeer()
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKey{Name: peer.Name}, live))
+	require.Equal(t, "worker-17", live.Spec.Node)
+	require.True(t, b.watch(plan.StatusRequest{Node: "kube-a", Period: time.Second}))
+	b.fill("worker-17", func(*apiv3.CalicoNodeStatusStatus) {})
+	seen = b.await("the report", func(c plan.Cluster) bool { return !c.Statuses["kube-a"].Updated.IsZero() })
+	require.Equal(t, "kube-a", seen.Statuses["kube-a"].Node)
+	require.Equal(t, "kube-a", seen.Peers[0].Node)
+	require.True(t, seen.Nodes[0].HasRoleLabel && seen.Nodes[0].Marked)
+	b.clock.Move(time.Minute)
+	b.apply(plan.RefreshStatus{Node: "kube-a"}, true)
 
-			b.apply(plan.ClearReflector{Node: "kube-a"}, true)
-			stored = &libapiv3.Node{}
-			require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(n), stored))
-			require.Equal(t, n.Spec, stored.Spec)
-			require.Empty(t, stored.Labels)
-			require.Empty(t, stored.Annotations)
-		})
-	}
+	b.apply(plan.ClearReflector{Node: "kube-a"}, true)
+	stored = &libapiv3.Node{}
+	require.NoError(t, b.kube.Get(t.Context(), client.ObjectKeyFromObject(n), stored))
+	require.Equal(t, n.Spec, stored.Spec)
+	require.Empty(t, stored.Labels)
+	require.Empty(t, stored.Annotations)
 }
 
 func TestHowNodesAreJoined(t *testing.T) {
@@ -147,6 +137,8 @@ func TestHowNodesAreJoined(t *testing.T) {
 		return n
 	}
 	a, b := kube("a", "10.0.0.1"), kube("b", "10.0.0.2")
+	swarm := calico("x", "a", "10.0.0.1")
+	swarm.Spec.OrchRefs[0].Orchestrator = "other"
 	for name, try := range map[string]struct {
 		kube   []corev1.Node
 		calico []*libapiv3.Node
@@ -157,6 +149,8 @@ func TestHowNodesAreJoined(t *testing.T) {
 		"a host without BGP":               {[]corev1.Node{a}, []*libapiv3.Node{calico("x", "a", "10.0.0.1"), calico("host", "", "")}, "x", ""},
 		"a host with BGP":                  {[]corev1.Node{a}, []*libapiv3.Node{calico("x", "a", "10.0.0.1"), calico("host", "", "10.0.0.9")}, "x", "no node of Kubernetes is host"},
 		"left over from a node":            {[]corev1.Node{a}, []*libapiv3.Node{calico("x", "a", "10.0.0.1"), calico("y", "gone", "10.0.0.9")}, "x", ""},
+		"by address":                       {[]corev1.Node{a}, []*libapiv3.Node{calico("x", "", "10.0.0.1")}, "x", ""},
+		"another orchestrator's":           {[]corev1.Node{a}, []*libapiv3.Node{swarm}, "x", ""},
 		"two for one, the address decides": {[]corev1.Node{a}, []*libapiv3.Node{calico("w", "a", "10.0.0.9"), calico("x", "a", "10.0.0.1")}, "x", "stand for one node of Kubernetes (x and w)"},
 		"two for one, one without BGP":     {[]corev1.Node{a}, []*libapiv3.Node{calico("w", "a", ""), calico("x", "a", "10.0.0.1")}, "x", ""},
 		"a reference before an address":    {[]corev1.Node{a}, []*libapiv3.Node{calico("w", "", "10.0.0.1"), calico("x", "a", "10.0.0.1")}, "x", "no node of Kubernetes is w"},

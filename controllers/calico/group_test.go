@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 	"github.com/rrpool/rrpool/test/controlplane"
 )
@@ -230,7 +231,7 @@ func TestAReportIsOursWithoutTheLabelThatAnOldReporterDrops(t *testing.T) {
 	b := newBench(t).run()
 	b.watch(plan.StatusRequest{Node: five})
 	b.patch(b.custom(apiv3.KindCalicoNodeStatus, statusName(five)), `{"metadata":{"annotations":{"projectcalico.org/metadata":"{}"}}}`)
-	require.NotContains(t, b.report(five).Labels, managedByLabel)
+	require.NotContains(t, b.report(five).Labels, v1alpha1.ManagedByLabel)
 	_, err := b.Apply(t.Context(), scope, plan.RefreshStatus{Node: five})
 	require.NoError(t, err)
 }

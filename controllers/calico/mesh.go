@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -205,6 +206,8 @@ type liveMesh struct {
 	// saved are the mesh settings saved before disabling, nil for none, and unread is why they cannot be read.
 	saved  *savedMesh
 	unread string
+	// peerPassword is the password of our BGPPeers, nil where they have none.
+	peerPassword *apiv3.BGPPassword
 }
 
 // exists is false for an object that is to be created: without one the mesh is on, and nothing is saved.
@@ -212,7 +215,9 @@ func (o *liveMesh) exists() bool { return o.raw.GetResourceVersion() != "" }
 
 // liveConfig reads the default BGPConfiguration past any cache, or makes one of ours that does not exist yet.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
-	out := &liveMesh{raw: a.custom(apiv3.KindBGPConfiguration, defaultConfig), typed: apiv3.NewBGPConfiguration()}
+	a.store.mu.Lock()
+	out := &liveMesh{raw: a.custom(apiv3.KindBGPConfiguration, defaultConfig), typed: apiv3.NewBGPConfiguration(), peerPassword: a.store.peerPassword()}
+	a.store.mu.Unlock()
 	err := a.calico.client.Get(ctx, client.ObjectKeyFromObject(out.raw), out.raw)
 	if apierrors.IsNotFound(err) {
 		a.store.forget(apiv3.KindBGPConfiguration, defaultConfig)
@@ -355,7 +360,7 @@ func (a *Adapter) restoreMesh(ctx context.Context, o *liveMesh) (bool, error) {
 	case o.saved == nil && have.on():
 		return false, nil
 	case o.saved == nil:
-		want.Password = a.peerPassword() // the saved settings are lost
+		want.Password = o.peerPassword // the saved settings are lost
 	default:
 		want = *o.saved
 		want.Absent = false
@@ -375,7 +380,7 @@ func (a *Adapter) noteMesh(ctx context.Context, o *liveMesh, act plan.NoteMesh) 
 		return false, nil
 	}
 	disable := plan.DisableMesh{Saved: act.Saved, SavedAbsent: isOurs(o.typed)} // an object that we made did not exist before
-	text, err := encodeSaved(disable, savedMesh{Password: a.peerPassword()}, nil)
+	text, err := encodeSaved(disable, savedMesh{Password: o.peerPassword}, nil)
 	return a.updateConfig(ctx, o, err, o.annotate(beforeAnnotation, text))
 }
 
@@ -389,12 +394,6 @@ func (s *store) peerPassword() *apiv3.BGPPassword {
 		}
 	}
 	return nil
-}
-
-func (a *Adapter) peerPassword() *apiv3.BGPPassword {
-	a.store.mu.Lock()
-	defer a.store.mu.Unlock()
-	return a.store.peerPassword()
 }
 
 // forgetMesh removes our annotations from the BGPConfiguration, and the object itself where we made it and nothing was added to it.
@@ -419,7 +418,7 @@ func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, e
 	if err != nil || noted || !isOurs(o.typed) {
 		return a.updateConfig(ctx, o, err)
 	}
-	if err = o.drop("labels", managedByLabel); err == nil && a.untouched(o.raw) {
+	if err = o.drop("labels", v1alpha1.ManagedByLabel); err == nil && a.untouched(o.raw) {
 		return a.deleteVersion(ctx, o.raw)
 	}
 	return a.updateConfig(ctx, o, err)

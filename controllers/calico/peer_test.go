@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/ptr"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -122,12 +123,12 @@ func TestTheOwnerIsToBeSeenOnTheCustomResource(t *testing.T) {
 	b.apply(plan.PutPeer{Peer: clients}, true)
 	raw := b.raw(apiv3.KindBGPPeer, clients.Name)
 	if group == GroupV3 {
-		require.Equal(t, map[string]string{managedByLabel: managedByValue}, raw.GetLabels())
+		require.Equal(t, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue}, raw.GetLabels())
 		require.NotContains(t, raw.GetAnnotations(), metadataAnnotation)
 		return
 	}
 	var meta struct{ Labels map[string]string }
 	require.NoError(t, json.Unmarshal([]byte(raw.GetAnnotations()["projectcalico.org/metadata"]), &meta))
-	require.Equal(t, managedByValue, meta.Labels[managedByLabel])
+	require.Equal(t, v1alpha1.ManagedByValue, meta.Labels[v1alpha1.ManagedByLabel])
 	require.Empty(t, raw.GetLabels(), "should this fail, kubectl can select by the label: say so in the docs")
 }

@@ -27,7 +27,9 @@ import (
 const servicesAnnotation = "rrpool.io/peering-services"
 
 // isOurs reports whether rrpool made an object.
-func isOurs(o metav1.Object) bool { return o.GetLabels()[managedByLabel] == managedByValue }
+func isOurs(o metav1.Object) bool {
+	return o.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByValue
+}
 
 // peeringOf returns the ClusterPeering that an object of ours was made for, "" for none.
 func peeringOf(o metav1.Object) string {
@@ -39,7 +41,7 @@ func peeringOf(o metav1.Object) string {
 
 // labelsFor returns the labels of our objects, those for a ClusterPeering where a name is given.
 func labelsFor(name string) map[string]string {
-	out := map[string]string{managedByLabel: managedByValue}
+	out := map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue}
 	if name != "" {
 		out[v1alpha1.PeeringLabel] = name
 	}

@@ -44,12 +44,10 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 		if config.Name == "" && config.Spec.ASNumber == nil && config.Spec.ServiceClusterIPs == nil {
 			s.err = errors.New("reading its BGPConfiguration: the answer is none")
 		}
-		var services []string
-		for _, r := range config.Spec.ServiceClusterIPs {
-			services = append(services, r.CIDR)
-		}
 		out.ASN = parseValue(s, "asNumber of its BGPConfiguration", int64(ptr.Deref(config.Spec.ASNumber, defaultASN)), peering.ParseASN)
-		out.Services = parseAll(s, "serviceClusterIPs of its BGPConfiguration", services, peering.ParseRange)
+		for _, r := range config.Spec.ServiceClusterIPs {
+			out.Services = append(out.Services, parseValue(s, "serviceClusterIPs of its BGPConfiguration", r.CIDR, peering.ParseRange))
+		}
 	}
 	out.Pods = s.pods(group.Group.Group, calico("ippools"))
 	if most := max(len(out.Reflectors), len(out.Pods), len(out.Services)); s.err == nil && most > remoteMax {
@@ -105,13 +103,6 @@ func parseValue[T, V any](s *discovery, what string, value T, parse func(T) (V, 
 		if out, s.err = parse(value); s.err != nil {
 			s.err = fmt.Errorf("%s: %w", what, s.err)
 		}
-	}
-	return out
-}
-
-func parseAll[T, V any](s *discovery, what string, values []T, parse func(T) (V, error)) (out []V) {
-	for _, v := range values {
-		out = append(out, parseValue(s, what, v, parse))
 	}
 	return out
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
@@ -51,7 +52,7 @@ func isReport(o *apiv3.CalicoNodeStatus) bool {
 func isLabelled(o *apiv3.CalicoNodeStatus) bool { return isOurs(o) || o.Labels[reportLabel] != "" }
 
 func reportLabels() map[string]string {
-	return map[string]string{managedByLabel: managedByValue, reportLabel: "true"}
+	return map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue, reportLabel: "true"}
 }
 
 // sessionKey identifies a session of a node.

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
 // scripted is a backend that answers as the test says.
@@ -40,7 +42,7 @@ func (s *scripted) Watch(context.Context, model.ListInterface, api.WatchOptions)
 }
 
 func kvp(o *apiv3.CalicoNodeStatus, revision string) model.KVPair {
-	o.Name, o.ResourceVersion, o.Labels = "rrpool-n", revision, map[string]string{managedByLabel: managedByValue}
+	o.Name, o.ResourceVersion, o.Labels = "rrpool-n", revision, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue}
 	return model.KVPair{Key: model.ResourceKey{Kind: apiv3.KindCalicoNodeStatus, Name: o.Name}, Value: o, Revision: revision}
 }
 
@@ -136,6 +138,26 @@ func TestWhatIsNoReportOfOursIsNeitherKeptNorSignaled(t *testing.T) {
 	require.Empty(t, s.changes)
 }
 
+// One field, or the annotation with the metadata, hides neither its object nor another: what cannot be read is noted.
+func TestWhatCannotBeReadIsNoted(t *testing.T) {
+	for field, value := range map[string]any{"maxRestartTime": "abc", "asNumber": int64(-1), "localASNumber": int64(-1), "ttlSecurity": int64(300), "": nil} {
+		raw := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": "p", "resourceVersion": "7"}, "spec": map[string]any{"nodeSelector": "has(a)", "peerIP": "192.0.2.1", field: value},
+		}}
+		unread, selector := `{"`+field+`":`, "has(a)"
+		if field == "" {
+			raw.SetAnnotations(map[string]string{metadataAnnotation: "{"})
+			unread, selector = "parsing annotation "+metadataAnnotation, ""
+		}
+		pair := backend{group: GroupV1}.pairOf(apiv3.KindBGPPeer, raw)
+		peer := pair.Value.(*apiv3.BGPPeer)
+		require.Equal(t, "p", peer.Name)
+		require.Equal(t, "7", pair.Revision)
+		require.Equal(t, selector, peer.Spec.NodeSelector)
+		require.Contains(t, peer.Annotations[unreadAnnotation], unread)
+	}
+}
+
 // What others write into an affinity or a report is not kept.
 func TestOfAffinitiesAndReportsOnlyWhatIsReadIsKept(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
@@ -152,7 +174,7 @@ func TestOfAffinitiesAndReportsOnlyWhatIsReadIsKept(t *testing.T) {
 		o.Spec.Node, o.Status.Agent.BIRDV4.Version = "n", "v2"
 	}
 	theirs.Spec.Node = "another"
-	ours.Labels[managedByLabel], theirs.Status.Agent.BIRDV4.Version = managedByValue, big
+	ours.Labels[v1alpha1.ManagedByLabel], theirs.Status.Agent.BIRDV4.Version = v1alpha1.ManagedByValue, big
 	peer := apiv3.NewBGPPeer()
 	peer.Name, peer.ResourceVersion, peer.Labels, peer.Annotations = "p", "7", map[string]string{"x": big}, map[string]string{"x": big}
 	kept := map[string]any{}

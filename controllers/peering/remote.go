@@ -125,29 +125,29 @@ func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef
 	secret, where := &corev1.Secret{}, fmt.Sprintf("Secret %s/%s", r.Namespace, ref.Name)
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no %s: %s", where, makeOne)
+		return nil, fmt.Errorf("there is no %s: %s", where, kubeconfigRemedy)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", where, err)
 	}
 	content, ok := secret.Data[ref.Key]
 	if !ok {
-		return nil, fmt.Errorf("%s has no key %q: %s", where, ref.Key, makeOne)
+		return nil, fmt.Errorf("%s has no key %q: %s", where, ref.Key, kubeconfigRemedy)
 	}
 	if parts := bytes.Count(content, []byte(",")) + bytes.Count(content, []byte("\n")) + bytes.Count(content, []byte("{")) +
 		bytes.Count(content, []byte("[")) + bytes.Count(content, []byte("*")); parts > maxParts {
-		return nil, fmt.Errorf("key %q of %s is larger than a kubeconfig of one cluster: %s", ref.Key, where, makeOne)
+		return nil, fmt.Errorf("key %q of %s is larger than a kubeconfig of one cluster: %s", ref.Key, where, kubeconfigRemedy)
 	}
 	file, err := clientcmd.Load(content)
 	if err != nil { // it may quote what is secret
-		return nil, fmt.Errorf("key %q of %s is no kubeconfig: %s", ref.Key, where, makeOne)
+		return nil, fmt.Errorf("key %q of %s is no kubeconfig: %s", ref.Key, where, kubeconfigRemedy)
 	}
 	if why := refused(file); why != "" {
-		return nil, fmt.Errorf("the kubeconfig in %s %s: %s", where, why, makeOne)
+		return nil, fmt.Errorf("the kubeconfig in %s %s: %s", where, why, kubeconfigRemedy)
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
 	if err != nil || !rest.IsConfigTransportTLS(*config) {
-		return nil, fmt.Errorf("the kubeconfig in %s names no cluster and user with https as its current context: %s", where, makeOne)
+		return nil, fmt.Errorf("the kubeconfig in %s names no cluster and user with https as its current context: %s", where, kubeconfigRemedy)
 	}
 	return config, nil
 }
@@ -155,8 +155,8 @@ func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef
 // maxParts limits the values of a kubeconfig, YAML aliases among them: more could take seconds to parse, and hundreds of MiB.
 const maxParts = 10_000
 
-// makeOne is the remedy for a kubeconfig that cannot be used.
-const makeOne = `"rrpool peering kubeconfig", run in the remote cluster, prints one`
+// kubeconfigRemedy is the remedy for a kubeconfig that cannot be used.
+const kubeconfigRemedy = `"rrpool peering kubeconfig", run in the remote cluster, prints one`
 
 // refused returns why a kubeconfig is not used, "" where it is. Files that it names would be the manager's own.
 func refused(file *clientcmdapi.Config) string {
