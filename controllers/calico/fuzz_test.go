@@ -77,26 +77,32 @@ func FuzzNodeStatus(f *testing.F) {
 				require.True(t, got.Updated.IsZero())
 				require.False(t, got.Cleared.IsZero())
 			}
-			says := map[netip.Addr]bool{}
-			sessions, unread := sessionsOf(o)
-			require.Equal(t, len(sessions)+len(unread) == 0, len(o.Status.BGP.PeersV4)+len(o.Status.BGP.PeersV6) == 0, "no session is passed over")
-			require.False(t, got.HasRoutes && len(got.UnreadRoutes) > 0)
-			for key, s := range sessions {
-				says[key.peer] = says[key.peer] || s.established
-			}
-			for _, s := range got.Sessions {
-				require.True(t, s.Peer.IsValid() && s.Peer.Zone() == "")
-				require.False(t, s.Since.After(now))
-				if s.Established && !isCleared(o) {
-					require.True(t, says[s.Peer])
-				}
-			}
-			for _, route := range got.Routes {
-				require.True(t, route.Prefix.IsValid())
-			}
-			require.True(t, slices.IsSortedFunc(got.Sessions, func(a, b plan.Session) int { return a.Peer.Compare(b.Peer) }))
+			requireWhatItSays(t, o, got, now)
 		}
 	})
+}
+
+// requireWhatItSays demands that sessions and routes are those that the report has.
+func requireWhatItSays(t *testing.T, o *apiv3.CalicoNodeStatus, got plan.Status, now time.Time) {
+	t.Helper()
+	says := map[netip.Addr]bool{}
+	sessions, unread := sessionsOf(o)
+	require.Equal(t, len(sessions)+len(unread) == 0, len(o.Status.BGP.PeersV4)+len(o.Status.BGP.PeersV6) == 0, "no session is passed over")
+	require.False(t, got.HasRoutes && len(got.UnreadRoutes) > 0)
+	for key, s := range sessions {
+		says[key.peer] = says[key.peer] || s.established
+	}
+	for _, s := range got.Sessions {
+		require.True(t, s.Peer.IsValid() && s.Peer.Zone() == "")
+		require.False(t, s.Since.After(now))
+		if s.Established && !isCleared(o) {
+			require.True(t, says[s.Peer])
+		}
+	}
+	for _, route := range got.Routes {
+		require.True(t, route.Prefix.IsValid())
+	}
+	require.True(t, slices.IsSortedFunc(got.Sessions, func(a, b plan.Session) int { return a.Peer.Compare(b.Peer) }))
 }
 
 // Whatever stands in the note of how the mesh was, it is read as what it says, and can be
