@@ -272,8 +272,8 @@ type depth struct {
 	mayNotFail []int // by class, how many nodes may not fail
 }
 
-// cutSize returns how many reflectors must fail, at most most, until class to has no route to origin: on each path, all of one class that may
-// fail as a whole.
+// cutSize returns how many reflectors, but no more than most, must fail until class to has no route to origin: on each path, all of one class
+// that may fail as a whole.
 func (d *depth) cutSize(origin, to, most int) int {
 	way, ok := d.graph.shortestPath(origin, to)
 	if !ok {

@@ -55,7 +55,7 @@ func idNumber(id string) uint32 {
 	return binary.BigEndian.Uint32(bytes[:])
 }
 
-// assignIDs assigns a cluster ID to each rack, or in a MultiCluster to each slot, of the places from up to to. A rack keeps the ID that most of
+// assignIDs assigns a cluster ID to each rack, or in a MultiCluster to each slot, with a place in [from, to). A rack keeps the ID that most of
 // its reflectors have, including those that will leave: two reflectors of a rack with different IDs would pass on each other's routes. New IDs
 // are above the lowest that is kept, so that the first rack keeps the lowest, see arrangeTiers.
 func (l *Layout) assignIDs(spec Spec, from, to int, reflectors []plan.Node) {

@@ -132,5 +132,5 @@ func quorumSizes(zones, failures int) func(perZone int) int {
 	}
 }
 
-// ceil returns n divided by by, rounded up.
+// ceil returns the quotient of n and by, rounded up.
 func ceil(n, by int) int { return (n + by - 1) / by }
