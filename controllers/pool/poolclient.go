@@ -306,7 +306,7 @@ func (c *poolClient) change(ctx context.Context, now time.Time, ask func(context
 	c.start(ctx, changeTimeout, patience, &call{changes: true, take: func(later time.Time, err error) (cloud.Progress, error) {
 		switch {
 		case err != nil && provider != c.provider:
-			return cloud.Progress{}, nil //nolint:nilerr // it says nothing about this connection
+			return cloud.Progress{}, nil // it says nothing about this connection
 		case err != nil:
 			c.ensuring.fail(later, err)
 			return cloud.Progress{}, c.ensuring.err
