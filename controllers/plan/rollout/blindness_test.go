@@ -131,7 +131,7 @@ func (w *world) repair() {
 	blindness["kubelets return"](w, 0)
 	w.join()
 	w.miserly = false
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		switch {
 		case m.ASN != 0 || strings.HasPrefix(m.Name, "absent-"):
 			w.removeNode(m.Name)
@@ -424,7 +424,7 @@ func TestASecondManagerThatIsLateIsCaught(t *testing.T) {
 	t.Parallel()
 	for late, lost := range map[int]bool{2: false, 60: true} {
 		w := newWorld(3, 6, 3)
-		w.until0(func() bool { return len(w.reflectors()) > 0 })
+		w.runUntil(func() bool { return len(w.reflectors()) > 0 })
 		w.until(t, "DisableMesh")
 		w.actLate(late, func() { w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now })
 		require.Equal(t, lost, w.run(60) != "", "%d s\n%s", late, w.story())

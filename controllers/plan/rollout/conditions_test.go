@@ -459,15 +459,6 @@ func TestTheNextReflectorIsReady(t *testing.T) {
 	require.NotEqual(t, first, next())
 }
 
-// The cloud does not fill up a zone that has lost a worker by itself.
-func TestAZoneThatHasLostAWorkerIsFilledUp(t *testing.T) {
-	w, o := migrated(t)
-	gone := o.Pool.Workers[0]
-	o.Pool.Workers = o.Pool.Workers[1:]
-	o.Nodes = slices.DeleteFunc(o.Nodes, func(n plan.Node) bool { return n.WorkerID == gone.ID })
-	require.True(t, does(w.next(o), plan.EnsurePool{}))
-}
-
 // The pods of all reflectors fail. While they report all the same nothing is short; and a node that is not Ready
 // does not come back because its pod has.
 func TestWhatPodsThatFailMean(t *testing.T) {

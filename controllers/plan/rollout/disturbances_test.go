@@ -50,7 +50,7 @@ var disturbances = map[string]func(w *world, i int){
 		}
 	},
 	"dead return": func(w *world, _ int) {
-		w.setAlive(true, w.sorted()...)
+		w.setAlive(true, w.all()...)
 	},
 	"client joins": func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
 	"client leaves": func(w *world, _ int) {
@@ -67,12 +67,12 @@ var disturbances = map[string]func(w *world, i int){
 	},
 	"reflector cordoned": onReflector(func(m *machine) { m.Cordoned = true }),
 	"uncordoned": func(w *world, _ int) {
-		for _, m := range w.sorted() {
+		for _, m := range w.all() {
 			m.Cordoned = m.Cordoned && m.CordonedByUs
 		}
 	},
 	"cordoned go": func(w *world, _ int) {
-		for _, m := range w.sorted() {
+		for _, m := range w.all() {
 			if m.Cordoned && m.Pooled && !m.IsOurs() {
 				w.dropWorker(m.WorkerID)
 			}
@@ -116,45 +116,33 @@ func onReflector(edit func(*machine)) func(*world, int) {
 	}
 }
 
-// intact: nobody has a disturbance to recover from.
+// intact reports whether nothing has happened that the cluster has yet to recover from.
 func (w *world) intact() bool {
-	if w.robbed || w.now.Sub(w.roleAt) < joinTime {
+	young := func(at time.Time) bool { return w.now.Sub(at) < joinTime }
+	if w.robbed || young(w.roleAt) || w.d.Dedicated && len(w.peers) == 1 {
 		return false
 	}
-	for _, r := range w.reflectors() {
-		if !r.Marked || w.now.Sub(r.roleAt) < joinTime || !w.assigned(r) {
-			return false
-		}
-	}
-	return w.peersIntact() && w.allAlive() && !w.strayLabel() && (len(w.peers) != 1 || !w.d.Dedicated)
-}
-
-func (w *world) peersIntact() bool {
-	for _, p := range w.peers {
-		if w.now.Sub(w.wroteAt) < joinTime || p.PeerIP == "" && !strings.Contains(p.PeerSelector, w.d.RoleLabel) {
-			return false
-		}
-	}
-	return true
-}
-
-func (w *world) strayLabel() bool {
-	return slices.ContainsFunc(w.sorted(), func(m *machine) bool { return m.HasRoleLabel && !m.Marked })
-}
-
-func (w *world) allAlive() bool {
 	for _, m := range w.nodes {
-		if !m.alive || w.now.Sub(m.joined) < joinTime {
+		reflects := m.HasRoleLabel && m.ClusterID != ""
+		if !m.alive || young(m.joined) || m.HasRoleLabel && !m.Marked || reflects && (young(m.roleAt) || !w.assigned(m)) {
+			return false
+		}
+	}
+	for _, p := range w.peers {
+		if young(w.wroteAt) || p.PeerIP == "" && !strings.Contains(p.PeerSelector, w.d.RoleLabel) {
 			return false
 		}
 	}
 	return true
 }
 
-// assigned: the reflector is one of the topology that is wanted.
+// assigned reports whether a reflector is one of the topology that is wanted. Where cluster IDs differ, a route may be reflected more than once.
 func (w *world) assigned(r *machine) bool {
-	kind := w.d.Topology.Kind
-	return (r.ClusterID == w.d.ClusterID || w.tiered()) && (kind == "" || topology.KindOf(r.Slot) == kind)
+	kind, ids := w.d.Topology.Kind, map[string]bool{"": true}
+	for _, m := range w.nodes {
+		ids[m.ClusterID] = true
+	}
+	return (r.ClusterID == w.d.ClusterID || len(ids) > 2) && (kind == "" || topology.KindOf(r.Slot) == kind)
 }
 
 // anyPeer is the BGPPeer between reflectors whose loss costs nobody anything: of the
@@ -173,7 +161,7 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 	"ID removed":    byHand(func(m *machine) { m.ClusterID = "" }),
 	"node joins":    func(w *world, i int) { w.addNode(fmt.Sprintf("new-%02d", i), w.d.Pool.Zones[0], false) },
 	"node leaves": func(w *world, _ int) {
-		for _, m := range w.sorted() {
+		for _, m := range w.all() {
 			if len(w.nodes) > 5 && !m.HasRoleLabel {
 				w.removeNode(m.Name)
 				return
@@ -213,7 +201,7 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 		if left < 2 || !w.intact() {
 			return
 		}
-		for _, m := range w.sorted() {
+		for _, m := range w.all() {
 			if m.Zone == zone {
 				w.setAlive(false, m)
 			}
@@ -229,7 +217,7 @@ var inPlaceDisturbances = map[string]func(w *world, i int){
 		}
 	},
 	"excluded": func(w *world, i int) {
-		all := w.sorted()
+		all := w.all()
 		all[i%len(all)].Labels = map[string]string{"excluded": "yes"}
 		w.d.Excluded = labels.SelectorFromSet(labels.Set{"excluded": "yes"})
 		w.nextLook = w.now
@@ -281,14 +269,14 @@ func byHand(edit func(*machine)) func(*world, int) {
 func (w *world) everythingReturns() {
 	w.pdb, w.blind, w.problems, w.asleep = false, false, nil, time.Time{}
 	w.repair()
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		w.birdBack(m.Name)
 		if m.alive && !m.Ready {
 			m.Ready, m.ReadyChanged = true, w.now
 		}
 	}
 	disturbances["dead return"](w, 0)
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		m.Cordoned, m.Leaving = m.Cordoned && m.CordonedByUs, false
 	}
 	w.d.Excluded = nil

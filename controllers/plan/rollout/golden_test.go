@@ -28,8 +28,6 @@ func TestNarratives(t *testing.T) {
 		"migrate":            {true, nothing},
 		"back-to-the-mesh":   {false, disturbance("back to the mesh")},
 		"mesh-switched-on":   {false, disturbance("mesh switched on")},
-		"label-removed":      {false, disturbance("label removed")},
-		"cluster-id-removed": {false, disturbance("cluster ID removed")},
 		"cluster-id-changed": {false, func(w *world) { w.d.ClusterID = "244.0.0.2" }},
 		"bgppeer-edited":     {false, disturbance("peer edited")},
 		"bgppeer-deleted":    {false, disturbance("peer deleted")},
@@ -47,7 +45,7 @@ func TestNarratives(t *testing.T) {
 		"in-place-migrate":               {true, nothing},
 		"in-place-migrate-all-with-pods": {true, func(w *world) { first(w).pods, first(w).ControlPlane = 3, false }},
 		"in-place-migrate-draining": {true, func(w *world) {
-			for _, m := range w.sorted() {
+			for _, m := range w.all() {
 				m.pods = 2
 			}
 			w.d.Promotion = v1alpha1.PromotionDrain
@@ -111,7 +109,7 @@ func (w *world) runUnchecked(seconds int) {
 // The negative controls: the same world, done wrong, must break the invariants, or the world proves nothing.
 func TestDoingItWrongIsCaught(t *testing.T) {
 	role := func(w *world, add bool) {
-		for _, m := range w.sorted() {
+		for _, m := range w.all() {
 			if m.Pooled {
 				m.HasRoleLabel, m.ClusterID, m.Marked, m.RoleSince = add, map[bool]string{true: "244.0.0.1"}[add], add, w.now
 			}

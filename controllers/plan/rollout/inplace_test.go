@@ -128,18 +128,6 @@ func withPeer(o *rollout.Observed, node string, peer netip.Addr, edit func(*plan
 	})
 }
 
-func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
-	w := newInPlaceWorld(1, 7, 1, 3)
-	w.d.Promotion = "Drain"
-	w.nodes["node-04"].Cordoned = true
-	require.Empty(t, w.settle())
-	require.True(t, w.nodes["node-04"].Cordoned)
-	require.False(t, w.nodes["node-04"].Pooled)
-	w.d.Mode = v1alpha1.ModeFullMesh
-	require.Empty(t, w.settle())
-	require.True(t, w.nodes["node-04"].Cordoned)
-}
-
 // A cordon of ours ends when the node serves in its new role, or when it fails meanwhile.
 func TestWhenACordonOfOursEnds(t *testing.T) {
 	w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
@@ -329,7 +317,7 @@ func TestTheGraceForAReflectorEndsWhenItSaysSo(t *testing.T) {
 
 // closed lets no BGP pass between a node and others, or all of them.
 func (w *world) closed(node string, to ...string) {
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		if m.Name != node && (len(to) == 0 || slices.Contains(to, m.Name)) {
 			w.model.Cut(node, m.Name, true)
 		}
@@ -354,7 +342,7 @@ func TestTheFirstReflectorIsANodeThatTheMeshCarries(t *testing.T) {
 			close: func(w *world) { w.closed("node-02", "node-03") }, first: "node-01", firsts: 1, waits: "becomes the first",
 		},
 		"the port closes for sessions that are yet to start": {
-			close: func(w *world) { w.until0(func() bool { return len(w.reflectors()) == 1 }); w.closed("node-01") },
+			close: func(w *world) { w.runUntil(func() bool { return len(w.reflectors()) == 1 }); w.closed("node-01") },
 			first: "node-01", firsts: 1, waits: "AwaitSessions", to: "route reflector node-01 to serve",
 		},
 	} {
@@ -393,14 +381,14 @@ func TestANodeThatIsCordonedForTheFirstRoleIsNotPassedOver(t *testing.T) {
 	w := newInPlaceWorld(1, 7, 0, 3)
 	w.d.Promotion = v1alpha1.PromotionCordon
 	cordoned := func() string {
-		for _, m := range w.sorted() {
+		for _, m := range w.all() {
 			if m.CordonedByUs {
 				return m.Name
 			}
 		}
 		return ""
 	}
-	w.until0(func() bool { return cordoned() != "" })
+	w.runUntil(func() bool { return cordoned() != "" })
 	first := cordoned()
 	require.NotEmpty(t, first)
 	w.closed(first)
@@ -411,8 +399,8 @@ func TestANodeThatIsCordonedForTheFirstRoleIsNotPassedOver(t *testing.T) {
 	require.Equal(t, "AwaitMesh", w.next(w.observe()).Name)
 }
 
-// until0 runs until something is so, for an hour at most.
-func (w *world) until0(so func() bool) {
+// runUntil lets time pass until something is so, for an hour at most.
+func (w *world) runUntil(so func() bool) {
 	for i := 0; i < 3600 && !so(); i++ {
 		w.runUnchecked(1)
 	}
@@ -421,7 +409,7 @@ func (w *world) until0(so func() bool) {
 // A worker of the pool whose port is closed never counts, from the start or in the place of another.
 func TestADedicatedNodeWithoutSessionsNeverCounts(t *testing.T) {
 	w := newWorld(1, 6, 3)
-	w.until0(func() bool { return len(w.reflectors()) > 0 })
+	w.runUntil(func() bool { return len(w.reflectors()) > 0 })
 	bad := w.reflectors()[0].Name
 	w.closed(bad)
 	require.Empty(t, w.run(3600), w.story())
@@ -431,7 +419,7 @@ func TestADedicatedNodeWithoutSessionsNeverCounts(t *testing.T) {
 	w = atRest(t, newWorld(1, 6, 3))
 	old := w.reflectors()[0]
 	old.Cordoned = true
-	w.until0(func() bool { return len(w.pool.Workers) > 3 })
+	w.runUntil(func() bool { return len(w.pool.Workers) > 3 })
 	for _, x := range w.pool.Workers {
 		if w.nodes[x.Node] == nil { // it is being set up
 			w.closed(x.Node)
@@ -445,7 +433,7 @@ func TestADedicatedNodeWithoutSessionsNeverCounts(t *testing.T) {
 func TestANodeWithoutCalicoNodeIsNotChosen(t *testing.T) {
 	w := newInPlaceWorld(1, 8, 1, 3)
 	w.nodes["node-01"].unready = true // the cheapest, and it is so from the start
-	w.until0(func() bool { return w.nodes["node-02"].Pooled })
+	w.runUntil(func() bool { return w.nodes["node-02"].Pooled })
 	w.nodes["node-02"].unready = true // fails when it has been chosen
 	require.Empty(t, w.settle(), w.story())
 	for _, name := range []string{"node-01", "node-02"} {
@@ -517,7 +505,7 @@ func TestWhatFlapsDoesNotMoveTheRoleAllTheTime(t *testing.T) {
 	w := atRest(t, newInPlaceWorld(1, 8, 0, 3))
 	r := w.reflectors()[0]
 	w.setAlive(false, r)
-	w.until0(func() bool { return !r.IsOurs() })
+	w.runUntil(func() bool { return !r.IsOurs() })
 	require.Less(t, w.now.Sub(r.ReadyChanged), 5*time.Minute, w.story())
 }
 

@@ -70,7 +70,7 @@ func (w *world) manage(limit int) *rollout.Step {
 	if w.now.Before(w.nextLook) || w.now.Before(w.asleep) {
 		return nil
 	}
-	s := w.decided()
+	s := w.decide(w.observe(), w.d, w.clock())
 	w.last = s.Name
 	w.nextLook = w.now.Add(time.Hour)
 	if s.Again > 0 {
@@ -95,13 +95,6 @@ func (w *world) manage(limit int) *rollout.Step {
 	w.memory.After(s, w.clock())
 	w.robbed = w.robbed && s.Name != rollout.Steady
 	return &s
-}
-
-func (w *world) decided() rollout.Step {
-	if w.decide != nil {
-		return w.decide(w.observe(), w.d, w.clock())
-	}
-	return rollout.Next(w.observe(), w.d, w.clock())
 }
 
 // pair names two nodes, or with "" one.
@@ -189,8 +182,7 @@ func (w *world) ensure(want plan.PoolTarget) {
 		if w.dropWorker(want.Replace[0]); w.miserly {
 			return
 		}
-	case w.addZone(want):
-	case w.dropZone(want):
+	case w.changeZones(want):
 	default:
 		p.SizePerZone = want.SizePerZone
 	}
@@ -217,24 +209,18 @@ func (w *world) joinPool(want plan.PoolTarget) {
 	}
 }
 
-func (w *world) addZone(want plan.PoolTarget) bool {
-	for _, z := range want.Zones {
-		if !slices.Contains(w.pool.Zones, z) {
-			w.pool.Zones = append(w.pool.Zones, z)
-			return true
-		}
+// changeZones adds a zone that is wanted, or else drops one that is not, and reports whether there was one.
+func (w *world) changeZones(want plan.PoolTarget) bool {
+	p := &w.pool
+	if i := slices.IndexFunc(want.Zones, func(z string) bool { return !slices.Contains(p.Zones, z) }); i >= 0 {
+		p.Zones = append(p.Zones, want.Zones[i])
+		return true
 	}
-	return false
-}
-
-func (w *world) dropZone(want plan.PoolTarget) bool {
-	for i, z := range w.pool.Zones {
-		if !slices.Contains(want.Zones, z) {
-			w.pool.Zones = slices.Delete(w.pool.Zones, i, i+1)
-			return true
-		}
+	had := len(p.Zones)
+	if i := slices.IndexFunc(p.Zones, func(z string) bool { return !slices.Contains(want.Zones, z) }); i >= 0 {
+		p.Zones = slices.Delete(p.Zones, i, i+1)
 	}
-	return false
+	return len(p.Zones) < had
 }
 
 func (w *world) dropWorker(id string) {
@@ -298,12 +284,12 @@ func (w *world) narrate(s rollout.Step) {
 }
 
 func (w *world) reflectors() []*machine {
-	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return !m.HasRoleLabel || m.ClusterID == "" })
+	return slices.DeleteFunc(w.all(), func(m *machine) bool { return !m.HasRoleLabel || m.ClusterID == "" })
 }
 
 // clients are the nodes with workloads, reflectors or not.
 func (w *world) clients() []*machine {
-	return slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.pods == 0 })
+	return slices.DeleteFunc(w.all(), func(m *machine) bool { return m.pods == 0 })
 }
 
 // story is how the narrative ends.

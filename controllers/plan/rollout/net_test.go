@@ -199,38 +199,31 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 	}
 }
 
-// More new nodes at once than there were clients have no sessions yet: the reflectors serve as before.
-func TestManyNewNodesAtOnceAreNoOutage(t *testing.T) {
-	for name, w := range map[string]*world{"in-place reflectors": newInPlaceWorld(1, 7, 0, 3), "dedicated ones": newWorld(1, 4, 3)} {
+// New nodes, more than there were clients, and a zone that comes back have no sessions yet: the reflectors serve as before.
+func TestNodesThatComeAreNoOutage(t *testing.T) {
+	for name, new := range map[string]func() *world{
+		"existing nodes": func() *world { return newInPlaceWorld(1, 9, 0, 3) }, "dedicated nodes": func() *world { return newWorld(1, 6, 3) },
+	} {
 		t.Run(name, func(t *testing.T) {
-			require.Empty(t, w.settle())
-			for i := range 5 {
+			stays := func(w *world) {
+				for range 120 {
+					w.step()
+					require.False(t, w.bgp.MeshOn(), w.story())
+				}
+			}
+			w := atRest(t, new())
+			for i := range 7 {
 				w.addNode(fmt.Sprintf("new-%d", i+1), "zone-1", false)
 			}
-			for range 60 {
-				w.step()
-				require.False(t, w.bgp.MeshOn(), w.story())
-			}
-		})
-	}
-}
+			stays(w)
 
-// calico-node can be gone from a node that Kubernetes calls Ready.
-func TestReflectorsThatFallSilentAreNoticed(t *testing.T) {
-	for name, dead := range map[string]int{"all of them": 3, "two, and the third says so": 2} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(1, 6, 3)
-			w.regular = dead == 3
-			require.Empty(t, w.settle())
-			for _, r := range w.reflectors()[:dead] {
-				r.alive = false // the node stays Ready, and nobody reports
-			}
-			for range 600 {
-				w.tick()
-				w.nextLook = w.now
-				w.manage(-1)
-			}
-			require.True(t, w.bgp.MeshOn())
+			w = atRest(t, new())
+			plain := slices.DeleteFunc(w.clients(), func(m *machine) bool { return m.HasRoleLabel })
+			w.setAlive(false, plain[:len(plain)/2]...)
+			w.runUnchecked(600)
+			require.False(t, w.bgp.MeshOn())
+			w.setAlive(true, plain[:len(plain)/2]...)
+			stays(w)
 		})
 	}
 }
@@ -301,22 +294,4 @@ func TestAReflectorThatIsAloneIsNotBelieved(t *testing.T) {
 		}
 	})
 	require.Equal(t, 2, serving())
-}
-
-// A zone that comes back brings clients that cannot have sessions yet. Nobody stops serving because of that.
-func TestClientsThatComeBackAreNotMissedAtOnce(t *testing.T) {
-	for name, w := range map[string]*world{"existing nodes": newInPlaceWorld(1, 9, 0, 3), "dedicated nodes": newWorld(1, 6, 3)} {
-		t.Run(name, func(t *testing.T) {
-			require.Empty(t, w.settle())
-			plain := slices.DeleteFunc(w.clients(), func(m *machine) bool { return m.HasRoleLabel })
-			w.setAlive(false, plain[:len(plain)/2]...)
-			w.runUnchecked(600)
-			require.False(t, w.bgp.MeshOn())
-			w.setAlive(true, plain[:len(plain)/2]...)
-			for range 120 {
-				w.step()
-				require.False(t, w.bgp.MeshOn(), w.story())
-			}
-		})
-	}
 }

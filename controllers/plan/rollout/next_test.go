@@ -290,21 +290,6 @@ func TestNothingIsOrderedWhereBGPCarriesNoRoutesToPods(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOfAFormerPoolGoes(t *testing.T) {
-	w, o := migrated(t)
-	pool := *o.Pool
-	o.Pool = &pool
-	pool.Emptied = "former"
-	s := w.next(o)
-	require.Equal(t, "worker pool former has given way to another, and is still there", s.Reason)
-	require.Equal(t, []plan.Action{plan.EnsurePool{Want: w.d.Pool}}, s.Actions)
-	pool.Emptied = ""
-	pool.Workers = append(slices.Clone(pool.Workers), rollout.ObservedWorker{ID: "without-node", Zone: pool.Zones[0], Former: true})
-	s = w.next(o)
-	require.Equal(t, "RetireWorker", s.Name)
-	require.Equal(t, []string{"without-node"}, ensured(s).Retire)
-}
-
 // A reflector that holds the only session with another cluster keeps its role, and its worker, until others hold one.
 func TestAReflectorGoesAfterItsSessionsWithAnotherCluster(t *testing.T) {
 	w := newWorld(1, 6, 3)
@@ -751,14 +736,6 @@ func routesAsked(s rollout.Step) map[string]bool {
 		out[w.Node] = w.Routes
 	}
 	return out
-}
-
-// Where the mesh is off, the reflector label of another node has no session that it could restart.
-func TestAStrayLabelGoesAtOnceWithoutTheMesh(t *testing.T) {
-	w, o := migrated(t)
-	o.Nodes[0].HasRoleLabel = true
-	withPeer(&o, o.Nodes[len(o.Nodes)-1].Name, o.Nodes[1].Addresses[0], func(s *plan.Session) { s.Established = false })
-	require.Equal(t, []plan.Action{plan.ClearReflector{Node: o.Nodes[0].Name}}, w.next(o).Actions)
 }
 
 func TestTimerGateWaitsAndAsksForNoReports(t *testing.T) {

@@ -205,7 +205,7 @@ func TestAnyOrderOfDisturbancesHoldsTheInvariants(t *testing.T) {
 func (w *world) mend(t *rapid.T) {
 	w.problems, w.asleep = nil, time.Time{}
 	w.repair()
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		w.birdBack(m.Name)
 		w.setAlive(true, m)
 	}
@@ -246,17 +246,13 @@ func (w *world) calm(seconds, within int) string {
 
 // newlyApart names a pair of nodes that had routes before, without an announcement that it loses them.
 func (w *world) newlyApart(before [][2]*machine) string {
-	for _, p := range w.apart(w.routed) {
+	routed := func(m *machine) bool { return m.pods > 0 && m.alive && m.joined.Before(w.now.Add(-time.Second)) }
+	for _, p := range w.apart(routed) {
 		if a, b := p[0], p[1]; !w.announced(a, b) && !slices.Contains(before, p) {
 			return fmt.Sprintf("%s has lost its route to %s\n%s", a.Name, b.Name, w.story())
 		}
 	}
 	return ""
-}
-
-// routed: the node has pods, and may have had routes a second ago.
-func (w *world) routed(m *machine) bool {
-	return m.pods > 0 && m.alive && m.joined.Before(w.now.Add(-time.Second))
 }
 
 func (w *world) asWanted(s *rollout.Step) bool {
@@ -388,35 +384,32 @@ var specChanges = map[string]func(*world){
 	"maxPaths":          func(w *world) { w.d.Topology.MaxPaths = 32 },
 	"rackLabel":         func(w *world) { w.d.Topology.RackLabel = "rack" },
 	"racks called like other zones": func(w *world) {
-		for i, m := range w.sorted() {
+		for i, m := range w.all() {
 			m.Labels["rack"] = w.d.Pool.Zones[2-i%3]
 		}
 		w.d.Topology.RackLabel = "rack"
 		w.changed()
 	},
 	"nodeLabel and back to the mesh": func(w *world) { w.relabel("rrpool.io/other"); w.d.Mode = v1alpha1.ModeFullMesh },
-	"zoneLabel":                      func(w *world) { w.rezone("rack") },
-	"larger":                         func(w *world) { w.d.Pool.SizePerZone++ },
-	"smaller":                        func(w *world) { w.d.Pool.SizePerZone-- },
-	"another zone":                   func(w *world) { w.d.Pool.Zones = append(slices.Clone(w.d.Pool.Zones[1:]), "zone-4") },
-	"gate":                           func(w *world) { w.d.Timer = !w.d.Timer },
-	"promotion":                      func(w *world) { w.d.Promotion = v1alpha1.PromotionDrain },
-	"preferred":                      func(w *world) { w.d.Preferred = labels.SelectorFromSet(labels.Set{"rack": "a"}) },
-	"excluded":                       func(w *world) { w.d.Excluded = labels.SelectorFromSet(labels.Set{"rack": "a"}) },
-	"sessionTimeout":                 func(w *world) { w.d.SessionTimeout = time.Second },
-	"notReadyGrace":                  func(w *world) { w.d.NotReadyGrace = 0 },
-	"removalDelay":                   func(w *world) { w.d.RemovalDelay = 0 },
-	"minServing":                     func(w *world) { w.d.MinServing = 9 },
-	"after":                          func(w *world) { w.d.NetAfter = 0 },
-}
-
-// rezone takes the zones from another label; a dedicated node is where its provider says.
-func (w *world) rezone(key string) {
-	for _, m := range w.all() {
-		if w.d.Topology.ZoneLabel = key; !w.d.Dedicated {
-			m.Zone, w.d.Pool.Zones = m.Labels[key], []string{"a", "b", "c"}
+	"zoneLabel": func(w *world) {
+		for _, m := range w.all() { // a dedicated node is where its provider says
+			if w.d.Topology.ZoneLabel = "rack"; !w.d.Dedicated {
+				m.Zone, w.d.Pool.Zones = m.Labels["rack"], []string{"a", "b", "c"}
+			}
 		}
-	}
+	},
+	"larger":         func(w *world) { w.d.Pool.SizePerZone++ },
+	"smaller":        func(w *world) { w.d.Pool.SizePerZone-- },
+	"another zone":   func(w *world) { w.d.Pool.Zones = append(slices.Clone(w.d.Pool.Zones[1:]), "zone-4") },
+	"gate":           func(w *world) { w.d.Timer = !w.d.Timer },
+	"promotion":      func(w *world) { w.d.Promotion = v1alpha1.PromotionDrain },
+	"preferred":      func(w *world) { w.d.Preferred = labels.SelectorFromSet(labels.Set{"rack": "a"}) },
+	"excluded":       func(w *world) { w.d.Excluded = labels.SelectorFromSet(labels.Set{"rack": "a"}) },
+	"sessionTimeout": func(w *world) { w.d.SessionTimeout = time.Second },
+	"notReadyGrace":  func(w *world) { w.d.NotReadyGrace = 0 },
+	"removalDelay":   func(w *world) { w.d.RemovalDelay = 0 },
+	"minServing":     func(w *world) { w.d.MinServing = 9 },
+	"after":          func(w *world) { w.d.NetAfter = 0 },
 }
 
 // relabel makes another label that of the role. The one before stays on the nodes.
@@ -449,7 +442,7 @@ func TestAChangeOfAnyFieldOfTheSpecLosesNothing(t *testing.T) {
 					w = newWorld(7, 9, 3)
 					require.Empty(t, w.want(kind, 2, 3))
 				}
-				for i, m := range w.sorted() {
+				for i, m := range w.all() {
 					m.Labels["rack"] = string(rune('a' + i%3))
 				}
 				w.atLeast = 1

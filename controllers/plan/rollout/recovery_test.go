@@ -108,7 +108,7 @@ func TestNodesThatNeverReportHoldUpNeitherDirection(t *testing.T) {
 		for name, w := range map[string]*world{"dedicated nodes": newWorld(5, 6, 3), "existing nodes": newInPlaceWorld(5, 12, 6, 3)} {
 			t.Run(fmt.Sprintf("%d of them, %s", silent, name), func(t *testing.T) {
 				t.Parallel()
-				for _, m := range w.sorted()[:silent] {
+				for _, m := range w.all()[:silent] {
 					m.Labels["kubernetes.io/os"] = "windows"
 				}
 				require.Empty(t, w.settle(), w.story())

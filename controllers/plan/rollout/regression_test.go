@@ -250,7 +250,7 @@ func TestPuttingBackAClusterIDIsAnnounced(t *testing.T) {
 
 func TestHalfARoleIsPutRightOnACordonedNodeToo(t *testing.T) {
 	w := atRest(t, newInPlaceWorld(1, 7, 0, 3))
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		m.Cordoned = true
 	}
 	w.nodes["node-01"].HasRoleLabel = false
@@ -299,7 +299,7 @@ func TestNothingBeginsWhereNobodyWouldBeLeftToServe(t *testing.T) {
 	w, left := newInPlaceWorld(1, 4, 0, 1), []*machine{}
 	for len(left) != 1 {
 		w.step()
-		left = slices.DeleteFunc(w.sorted(), func(m *machine) bool { return m.Pooled })
+		left = slices.DeleteFunc(w.all(), func(m *machine) bool { return m.Pooled })
 	}
 	w.setAlive(false, left[0])
 	w.runUnchecked(1800)
@@ -352,7 +352,7 @@ func TestAZoneThatStaysAwayHoldsNothingUp(t *testing.T) {
 				w.d.Pool.SizePerZone = 2
 				require.Empty(t, w.settle())
 			}
-			for _, m := range w.sorted() {
+			for _, m := range w.all() {
 				if m.Zone == "zone-3" {
 					w.setAlive(false, m)
 				}

@@ -109,8 +109,11 @@ var examples = map[string]example{
 		"NoteMesh", migratedCluster, func(_ *testing.T, w *world) { w.bgp.Saved = nil },
 		"NoteMesh: note on the BGPConfiguration how the mesh is to come back", "+ annotation of how the mesh was",
 	},
-	"a person puts the role label on a client: it is removed": {
-		"StrayLabels", migratedCluster, func(_ *testing.T, w *world) { w.nodes["client-01"].HasRoleLabel = true },
+	"a person puts the role label on a client: it is removed at once, as without the mesh that restarts no session": {
+		"StrayLabels", migratedCluster, func(_ *testing.T, w *world) {
+			w.nodes["client-01"].HasRoleLabel = true
+			w.model.Cut("client-02", "worker-09", true)
+		},
 		"RemoveStrayLabel: take the route reflector role from node client-01", "- role label of client-01",
 	},
 	"a person removes the role label of a reflector: it is put back": {
@@ -169,6 +172,10 @@ var examples = map[string]example{
 		"GrowPool", fresh, nil,
 		"EnsurePool: bring the pool to 1 per zone", "+ pool",
 	},
+	"a zone has lost a worker: it gets another": {
+		"GrowPool", migratedCluster, func(_ *testing.T, w *world) { w.dropWorker("worker-07") },
+		"EnsurePool: bring the pool to 1 per zone", "+ worker worker-13",
+	},
 	"a reflector is cordoned while another is NotReady: a substitute is ordered": {
 		"OrderSubstitutes", migratedCluster, func(_ *testing.T, w *world) {
 			w.nodes["worker-07"].Cordoned = true
@@ -219,6 +226,12 @@ var examples = map[string]example{
 		"RetireWorkers", migratedCluster, twoZones,
 		"RetireWorker: bring the pool to 1 per zone, retiring [worker-09]", "- worker worker-09",
 	},
+	"a worker of the former flavor has become no node: it is removed": {
+		"RetireWorkers", migratedCluster, func(_ *testing.T, w *world) {
+			w.pool.Workers = append(w.pool.Workers, rollout.ObservedWorker{ID: "without-node", Zone: "zone-1", Former: true})
+		},
+		"RetireWorker: bring the pool to 1 per zone, retiring [without-node]", "- worker without-node",
+	},
 	"one reflector more than wanted gives its role back while the others serve": {
 		"RemoveSurplus", migratedCluster, twoZones,
 		"RemoveReflector: take the route reflector role from node worker-09", "- reflector worker-09",
@@ -268,7 +281,7 @@ var examples = map[string]example{
 	},
 	"a reflector with pods is cordoned and no other node can take its place: it is said why": {
 		"AwaitNodes", migratedInPlace, func(_ *testing.T, w *world) {
-			for _, m := range w.sorted() {
+			for _, m := range w.all() {
 				m.Cordoned = m.Name == "node-01" || !m.HasRoleLabel
 			}
 		},
@@ -317,7 +330,8 @@ func twoZones(_ *testing.T, w *world) { w.d.Pool.Zones = w.d.Pool.Zones[:2] }
 func racksOfFive(t *testing.T, w *world) {
 	t.Helper()
 	*w = *newWorld(3, 12, 1)
-	require.Empty(t, w.wantLimited(v1alpha1.TopologyHierarchy, 2, 3, 5))
+	w.d.Topology.MaxClients = 5
+	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
 }
 
 func (x example) begin(t *testing.T) *world {

@@ -21,9 +21,12 @@ var kinds = []v1alpha1.TopologyType{
 	v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy, v1alpha1.TopologyMultiCluster,
 }
 
-// want asks for a topology, with the number of reflectors that it takes.
+// want asks for a topology, with the number of reflectors that it takes. It returns why that is refused, "" for not.
 func (w *world) want(kind v1alpha1.TopologyType, redundancy, sized int) string {
-	return w.wantLimited(kind, redundancy, sized, max(w.d.Topology.MaxClients, 500))
+	return w.arrange(topology.Spec{
+		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: cmp.Or(w.d.Topology.MaxClients, 500), MaxPaths: 64,
+		RoleLabel: w.d.RoleLabel, ZoneLabel: "zone",
+	}, sized)
 }
 
 // arrangedAs is a world at rest in a topology.
@@ -33,15 +36,12 @@ func arrangedAs(t *testing.T, w *world, kind v1alpha1.TopologyType, redundancy, 
 	return atRest(t, w)
 }
 
-func (w *world) wantLimited(kind v1alpha1.TopologyType, redundancy, sized, clients int) string {
-	return w.arrange(topology.Spec{
-		Kind: kind, ClusterID: w.d.ClusterID, Redundancy: redundancy, MaxClients: clients, MaxPaths: 64,
-		RoleLabel: w.d.RoleLabel, ZoneLabel: "zone",
-	}, sized)
-}
-
 func (w *world) arrange(spec topology.Spec, sized int) string {
-	spec, total, problem := topology.Size(spec.WithCurrent(w.observe().Nodes, w.observe().Peers), w.workloadNodes(), w.d.Pool.Zones, sized, "")
+	var nodes []plan.Node
+	for _, m := range w.clients() {
+		nodes = append(nodes, m.Node)
+	}
+	spec, total, problem := topology.Size(spec.WithCurrent(w.observe().Nodes, w.observe().Peers), nodes, w.d.Pool.Zones, sized, "")
 	if problem != nil {
 		return problem.Message
 	}
@@ -49,14 +49,6 @@ func (w *world) arrange(spec topology.Spec, sized int) string {
 	w.d.Pool.SizePerZone = (total + len(w.d.Pool.Zones) - 1) / len(w.d.Pool.Zones)
 	w.nextLook = w.now
 	return ""
-}
-
-func (w *world) workloadNodes() []plan.Node {
-	var out []plan.Node
-	for _, m := range w.clients() {
-		out = append(out, m.Node)
-	}
-	return out
 }
 
 // arrived: everybody sits where the topology says, and nothing else of ours is left.
@@ -135,13 +127,14 @@ func TestAnyOrderOfDisturbancesInAnyTopology(t *testing.T) {
 func TestRacksBySize(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*world){
-		"and on to Single":     func(w *world) { require.Empty(t, w.want(v1alpha1.TopologySingle, 2, 3)) },
+		"and on to Single":     func(w *world) { w.d.Topology.MaxClients = 500; require.Empty(t, w.want(v1alpha1.TopologySingle, 2, 3)) },
 		"and back to the mesh": func(w *world) { w.d.Mode, w.nextLook = v1alpha1.ModeFullMesh, w.now },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(3, 12, 1)
-			require.Empty(t, w.wantLimited(v1alpha1.TopologyHierarchy, 2, 3, 5))
+			w.d.Topology.MaxClients = 5
+			require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
 			require.Empty(t, w.settle(), w.story())
 			w.arrived(t)
 			require.Equal(t, map[string]int{"1": 4, "2": 4, "3": 4}, w.racks())
@@ -149,7 +142,8 @@ func TestRacksBySize(t *testing.T) {
 				w.addNode(fmt.Sprintf("new-%d", i), "zone-1", false)
 				require.Empty(t, w.run(100), w.story())
 			}
-			require.Empty(t, w.wantLimited(v1alpha1.TopologyHierarchy, 2, 3, 5))
+			w.d.Topology.MaxClients = 5
+			require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
 			require.Empty(t, w.settle(), w.story())
 			require.Equal(t, 16, w.racks()["1"]+w.racks()["2"]+w.racks()["3"]+w.racks()["4"], "%v", w.racks())
 			leave(w)
@@ -501,9 +495,10 @@ func TestWhatABGPPeerGaveIsMissed(t *testing.T) {
 func TestWhatARacksLabelGaveIsMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, 12, 1)
-	require.Empty(t, w.wantLimited(v1alpha1.TopologyHierarchy, 2, 3, 5))
+	w.d.Topology.MaxClients = 5
+	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
 	before := w.next(atRest(t, w).observe())
-	for _, m := range w.sorted() {
+	for _, m := range w.all() {
 		m.Rack = "" // all are of the one that is not full then
 	}
 	w.refuse()

@@ -1,3 +1,50 @@
+// The tests of this package play a cluster, second by second, and let rollout.Next decide in it. A world is that cluster: the datastore
+// (bgp, peers, nodes), what the nodes make of it (package simulate: each takes over a change, and each session comes up, after a delay of its
+// own), the reports that the manager gets of it, a cloud that sells workers, and the manager itself. Nothing is random but by the seed.
+//
+// A test begins with a world, lets time pass, disturbs it, and looks at what has come of it:
+//
+//	newWorld(seed, clients, zones)               nodes with pods; reflectors get workers of their own
+//	newInPlaceWorld(seed, nodes, idle, zones)    reflectors are chosen among the nodes, of which idle have no pods
+//	w.d                                          what the spec wants: w.d.Mode, w.d.Pool, w.d.Topology …
+//
+//	atRest(t, w), w.settle()       until the manager has had nothing to do for two minutes
+//	w.run(seconds)                 stops at the first broken invariant, and names it
+//	w.runUnchecked(seconds)        where packets are lost by what the test does
+//	w.step(), w.runUntil(so)       one second; until something is so
+//	w.until(t, step)               until the moment before a step, which it returns as observed
+//
+//	w.setAlive(false, m)           a node dies; w.birdDies(name): only calico-node, and Kubernetes calls the node Ready
+//	w.cutOff(true, m)              packets between a node and all reflectors get lost
+//	w.changed()                    after an edit of bgp, peers or a node: the nodes take it over
+//	disturbances, faults, blindness: by name, what else may happen to a cluster
+//
+//	w.reflectors(), w.clients()    to look at; w.apart(hasPods): pairs without a route; w.story(): the last steps, for messages
+//	w.next(o)                      the decision for one observation, for tests that edit w.observe() instead of playing it
+//
+// The invariants (violation) hold after every second: no two Ready nodes with pods are without a route to each other, save where a step has
+// announced it; while the mesh is off every client has its sessions; no step takes two roles.
+//
+// That a migration loses nothing, and ends with the mesh off:
+//
+//	w := newWorld(1, 6, 3)
+//	require.Empty(t, w.settle(), w.story())
+//	require.False(t, w.bgp.MeshOn())
+//
+// That two reflectors that die bring the mesh back within a minute:
+//
+//	w := atRest(t, newWorld(1, 6, 3))
+//	w.setAlive(false, w.reflectors()[:2]...)
+//	_, on := w.meshComesOn(60)
+//	require.True(t, on, w.story())
+//
+// That a session which is down keeps the mesh, decided from one observation:
+//
+//	w, o := meshOn(t) // a moment before the mesh goes
+//	editStatus(&o, w.reflectors()[0].Name, func(s *plan.Status) { s.Sessions[0].Established = false })
+//	require.NotEqual(t, "DisableMesh", w.next(o).Name)
+//
+// The example of each rule is in rules_test.go.
 package rollout_test
 
 import (
@@ -42,7 +89,7 @@ type world struct {
 	cuts       [][2]string
 	apartSince map[[2]*machine]time.Time
 	last       string
-	// decide is the manager's decision, nil for rollout.Next.
+	// decide is the manager's decision.
 	decide func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 	// sees changes what the manager observes, nil for nothing.
 	sees func(*rollout.Observed)
@@ -151,7 +198,7 @@ func emptyWorld(seed uint64, zones int) *world {
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rnd: rand.New(rand.NewPCG(seed, 1)),
 		nodes: map[string]*machine{}, peers: map[string]plan.Peer{},
 		excused: map[string]time.Time{}, watches: map[string]plan.StatusRequest{}, reports: map[string]*plan.Status{},
-		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6, atLeast: 2,
+		bgp: plan.BGPConfig{ASN: 64512}, maxLag: 6, atLeast: 2, decide: rollout.Next,
 		d: rollout.Desired{
 			Mode: v1alpha1.ModeRouteReflector, Dedicated: true, ClusterID: "244.0.0.1", RoleLabel: label,
 			SessionTimeout: 5 * time.Minute, NotReadyGrace: time.Minute, RemovalDelay: time.Minute,
@@ -163,7 +210,7 @@ func emptyWorld(seed uint64, zones int) *world {
 	}
 	w.d.Pool.SizePerZone = (3 + zones - 1) / zones
 	w.delays = simulate.Delays{
-		Lag: func(string) time.Duration { return w.random(w.maxLag) },
+		Lag: func(string) time.Duration { return time.Duration(w.rnd.IntN(w.maxLag+1)) * time.Second },
 		Connect: func(a, b string, began time.Time) time.Duration {
 			names := fnv.New64a()
 			_, _ = names.Write([]byte(pair(a, b)))
@@ -249,19 +296,12 @@ func (w *world) setAlive(alive bool, machines ...*machine) {
 // changed lets every node render anew, each after a delay of its own.
 func (w *world) changed() { w.outdated, w.counted, w.nextLook = true, false, w.now }
 
-func (w *world) random(seconds int) time.Duration {
-	return time.Duration(w.rnd.IntN(seconds+1)) * time.Second
-}
-
-// sorted gives the machines by name, to keep.
-func (w *world) sorted() []*machine { return slices.Clone(w.all()) }
-
-// all gives them to look at.
+// all gives the machines by name.
 func (w *world) all() []*machine {
 	if w.byName == nil {
 		w.byName = slices.SortedFunc(maps.Values(w.nodes), func(a, b *machine) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	return w.byName
+	return slices.Clone(w.byName)
 }
 
 // tick lets one second pass for everything but the manager.
@@ -474,18 +514,6 @@ func (w *world) reaches(b, a *machine) bool {
 	return a.alive && b.alive && !slices.Contains(w.apart(both), [2]*machine{a, b})
 }
 
-// tiered: reflectors have different cluster IDs, so a route may be reflected more than once.
-func (w *world) tiered() bool {
-	id := ""
-	for _, m := range w.nodes {
-		if m.ClusterID != "" && id != "" && m.ClusterID != id {
-			return true
-		}
-		id = max(id, m.ClusterID)
-	}
-	return false
-}
-
 // count counts roles that are taken, and how often the mesh comes on. A reflector that changes its slot while nodes depend on it is one, too.
 func (w *world) count(a plan.Action) {
 	switch a := a.(type) {
@@ -509,6 +537,10 @@ func (w *world) atOdds() string {
 	if w.bgp.MeshOn() {
 		return ""
 	}
+	tiers := slices.ContainsFunc(w.reflectors(), func(m *machine) bool {
+		kind := topology.KindOf(m.Slot)
+		return kind == v1alpha1.TopologyHierarchy || kind == v1alpha1.TopologyMultiCluster
+	})
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(w.peers)), func(name string) bool { return w.peers[name].PeerIP != "" })
 	for i, name := range names {
 		p := w.peers[name]
@@ -517,7 +549,7 @@ func (w *world) atOdds() string {
 				return fmt.Sprintf("4: BGPPeers %s and %s have different passwords", other, name)
 			}
 		}
-		if p.PeerSelector == "has("+w.d.RoleLabel+")" && w.hasTiers() {
+		if p.PeerSelector == "has("+w.d.RoleLabel+")" && tiers {
 			return fmt.Sprintf("4: BGPPeer %s selects reflectors of another topology", name)
 		}
 	}
@@ -545,10 +577,3 @@ func (w *world) multiplied() string {
 // disjoint: Single's two BGPPeers select no two nodes together. One that a person has
 // deleted comes back at once with a new password, and the other when the mesh is on.
 func disjoint(a, b string) bool { return a == topology.PeerClients && b == topology.PeerReflectors }
-
-func (w *world) hasTiers() bool {
-	return slices.ContainsFunc(w.reflectors(), func(m *machine) bool {
-		kind := topology.KindOf(m.Slot)
-		return kind == v1alpha1.TopologyHierarchy || kind == v1alpha1.TopologyMultiCluster
-	})
-}
