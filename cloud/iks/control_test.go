@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -212,52 +211,21 @@ func TestSparseAnswersCanStopAPool(t *testing.T) {
 			profile: iksserver.Strict, group: "another", want: "Viewer role on the cluster's resource group",
 		},
 	} {
-		for _, generation := range both {
-			t.Run(name+", "+generation, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newEnvironment(t, generation, c.profile)
-					w.Inject(c.fault.On(c.fault.Method, cmp.Or(c.fault.Path, "^never$")))
-					wire := w.Transport()
-					if c.group != "" {
-						wire = headers{wire, "X-Auth-Resource-Group", strings.TrimSpace(c.group)}
-					}
-					w.provider = w.connect(wire)
-					err := w.live(w.wanted(1, 3))
-					require.ErrorContains(t, err, "not done after")
-					require.ErrorContains(t, err, c.want)
-					require.Empty(t, w.ours())
-				})
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnvironment(t, iksserver.VPC, c.profile)
+				w.Inject(c.fault.On(c.fault.Method, cmp.Or(c.fault.Path, "^never$")))
+				wire := w.Transport()
+				if c.group != "" {
+					wire = headers{wire, "X-Auth-Resource-Group", strings.TrimSpace(c.group)}
+				}
+				w.provider = w.connect(wire)
+				err := w.live(w.wanted(1, 3))
+				require.ErrorContains(t, err, "not done after")
+				require.ErrorContains(t, err, c.want)
+				require.Empty(t, w.ours())
 			})
-		}
-	}
-}
-
-// TestEachProfileBites: what passes on the others is refused, or asked for in vain.
-func TestEachProfileBites(t *testing.T) {
-	labelled := rewriting("", `"labels":{`, `"labels":{"app.kubernetes.io/managed-by":"rrpool",`)
-	for _, generation := range both {
-		for _, profile := range iksserver.Profiles {
-			t.Run(fmt.Sprintf("%s, %s", profile, generation), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := newEnvironment(t, generation, profile)
-					w.provider = w.connect(tampering{w.Transport(), labelled})
-					err := w.live(w.wanted(1, 3))
-					require.Equal(t, profile == iksserver.Strict, err != nil, "a label of Kubernetes: %v", err)
-				})
-				synctest.Test(t, func(t *testing.T) { // a process that remembers nothing of what it has asked for
-					w, done := newEnvironment(t, generation, profile), false
-					for range 100 {
-						w.restart()
-						got, _ := w.call(func(ctx context.Context) (cloud.Progress, error) { return w.provider.Ensure(ctx, w.wanted(1, 3)) })
-						done = done || got.Done
-					}
-					require.Equal(t, profile != iksserver.Sparse, done, "what was acknowledged is shown")
-					asked := overspent(w.Requests(), nil, nameOf(generation))
-					require.Equal(t, profile == iksserver.Slow, len(asked) > 0, "%v", asked)
-				})
-			})
-		}
+		})
 	}
 }

@@ -217,12 +217,9 @@ func TestNoSecretEverShows(t *testing.T) {
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(&logged)
 	profiled := newProfiled(t) // whose file serves all worlds: their clocks begin alike
-	for _, login := range []struct {
-		generation string
-		profile    v1alpha1.TrustedProfile
-	}{{generation: iksserver.VPC}, {generation: iksserver.Classic}, {iksserver.VPC, profileByID}} {
+	for _, profile := range []v1alpha1.TrustedProfile{{}, profileByID} {
 		credential := apiKey
-		if login.profile.ID != "" {
+		if profile.ID != "" {
 			credential = profiled.saToken(time.Hour)
 		}
 		echo := "you sent " + credential + " and " + url.QueryEscape(credential) + " and token-00000001-secret refresh-token-00000001-secret"
@@ -237,10 +234,10 @@ func TestNoSecretEverShows(t *testing.T) {
 		faults["none"] = iksserver.Fault{Path: "nowhere"}
 		for name, fault := range faults {
 			for _, path := range []string{"/identity/token", "/v2/getCluster", poolList, workerList, "set|create"} {
-				w := newWorld(t, login.generation)
+				w := newWorld(t, iksserver.VPC)
 				w.SetTrustedProfiles(linked)
 				x := &tap{base: w.base, auth: map[string]bool{}}
-				p := w.provider(t, func(c *iks.Config) { c.Transport, c.Profile, c.TokenFile = x, login.profile, profiled.file })
+				p := w.provider(t, func(c *iks.Config) { c.Transport, c.Profile, c.TokenFile = x, profile, profiled.file })
 				_, _ = p.Observe(context.Background(), cloud.PoolSpec{})
 				w.Server.Inject(fault.On("", path))
 				w.ExpireTokens()
