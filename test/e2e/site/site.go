@@ -56,8 +56,6 @@ type Options struct {
 	Zones int
 	// Generation is iksserver.VPC or iksserver.Classic. Default VPC.
 	Generation string
-	// Profile of the cloud server. Default iksserver.Documented.
-	Profile iksserver.Profile
 	// MeshPassword, when set, is the BGP password of the mesh.
 	MeshPassword string
 	// Bare: what a user installs is not installed: the CRD, the namespace, the rights, the credentials.
@@ -150,7 +148,7 @@ func (s *Site) start(ctx, background context.Context) error {
 // startCloud serves the IBM Cloud APIs on loopback: elsewhere no API key would be sent to it without TLS.
 func (s *Site) startCloud(background context.Context) error {
 	s.Cloud = iksserver.New(iksserver.Config{
-		APIKeys: []string{APIKey}, Profile: s.options.Profile,
+		APIKeys: []string{APIKey}, Profile: iksserver.Chosen(),
 		Delays:     iksserver.Delays{Pending: time.Second, Provisioning: 2 * time.Second, Deploying: 2 * time.Second, Deleting: 2 * time.Second},
 		AllocateIP: s.address,
 		OnDeployed: func(w iksserver.Worker) { s.join(background, w) },
