@@ -54,6 +54,7 @@ func passing(name, remedy string) string { return add(Entry{name, Report, true, 
 func provider(name, remedy string) string {
 	return add(Entry{Name: name, Severity: Provider, Remedy: remedy})
 }
+
 func refusal(name, remedy string) string {
 	return add(Entry{Name: name, Severity: Refusal, Remedy: remedy})
 }
