@@ -156,8 +156,9 @@ func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 // budget allows, the latest state is sent as soon as possible: the last event never names a problem that is over.
 func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	if s.Step.Name != r.stepName {
-		log.FromContext(ctx).Info("next step", "step", s.Step.Name, "reason", s.Step.Reason, "waitingFor", few(s.Step.WaitingFor))
+		log.FromContext(ctx).Info("next step", "step", s.Step.Name, "rule", s.Step.Rule, "reason", s.Step.Reason, "waitingFor", few(s.Step.WaitingFor))
 		r.Metrics.steps.WithLabelValues(s.Step.Name).Inc()
+		r.Metrics.rules.WithLabelValues(s.Step.Rule).Inc()
 		r.stepName = s.Step.Name
 	}
 	problem, reason := r.worstProblem(s), ""

@@ -86,7 +86,7 @@ func (r *Reconciler) stepStatus(s *Scope) v1alpha1.StepStatus {
 			waiting = append(waiting, "would "+action.String())
 		}
 	}
-	return v1alpha1.StepStatus{Name: s.Step.Name, Reason: apiText(s.Step.Reason), Since: s.since, WaitingFor: capped(waiting, 10)}
+	return v1alpha1.StepStatus{Name: s.Step.Name, Rule: s.Step.Rule, Reason: apiText(s.Step.Reason), Since: s.since, WaitingFor: capped(waiting, 10)}
 }
 
 // poolName is the name of the pool that exists and is ours. While the provider

@@ -84,6 +84,9 @@ func (p page) facts() {
 	if reported.Step.Name != "" {
 		p.fact("Step", reported.Step.Name+p.since(reported.Step.Since))
 	}
+	if p.verbose && reported.Step.Rule != "" {
+		p.fact("Rule", reported.Step.Rule)
+	}
 	if !strings.Contains(p.Summary, reported.Step.Reason) {
 		p.fact("", reported.Step.Reason)
 	}

@@ -86,6 +86,8 @@ type ReflectorStatus struct {
 type StepStatus struct {
 	// Name of the step, such as DisableMesh; Steady when nothing is to be done.
 	Name string `json:"name,omitempty"`
+	// Rule is the name of the rule that asks for the step, as in docs/architecture.md.
+	Rule string `json:"rule,omitempty"`
 	// Reason says why this step, and why now.
 	Reason string `json:"reason,omitempty"`
 	// Since is when the step of that name began.
