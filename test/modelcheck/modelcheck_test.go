@@ -147,6 +147,7 @@ var exceptions = map[string]string{
 	"awaitWorkers":     "writes nothing",
 	"joinPool":         "chooses a node, and changes nothing there",
 	"retireWorkers":    "removes a worker without the role",
+	"awaitRoleRest":    "writes nothing",
 	"removeInPlace":    "its gate is removeReflector",
 	"shrinkPool":       "runs when no surplus worker is left",
 	"leavePool":        "lets go of nodes without the role",

@@ -473,9 +473,6 @@ func removeInPlace(v *view) *Step {
 	if v.nextToDemote == nil || !v.isComplete() {
 		return nil
 	}
-	if s := v.awaitRoleRest(*v.nextToDemote); s != nil {
-		return s
-	}
 	return v.removeReflector(*v.nextToDemote)
 }
 
@@ -483,9 +480,13 @@ func removeInPlace(v *view) *Step {
 // flaps does not move roles all the time. Each role says by itself since when it is there, whichever manager gave it.
 const roleRests = 10
 
-// awaitRoleRest waits while the role of x, which serves, has come just now; or, as nothing speaks against x any more, that of another.
-// A node that is dead or about to go does not wait, nor does the one that takes its place.
-func (v *view) awaitRoleRest(x plan.Node) *Step {
+// awaitRoleRest waits while the role of the node that is to go has come just now; or, as nothing speaks against it any more, that of another
+// node. A node that is dead or about to go does not wait, nor does the one that takes its place.
+func awaitRoleRest(v *view) *Step {
+	if v.nextToDemote == nil || !v.isComplete() {
+		return nil
+	}
+	x := *v.nextToDemote
 	since := x
 	if v.unfit(v.rules(), x) == "" {
 		since = slices.MaxFunc(v.Current, func(a, b plan.Node) int { return a.RoleSince.Compare(b.RoleSince) })

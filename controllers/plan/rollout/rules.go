@@ -117,6 +117,7 @@ var rules = []rule{
 	{"DisableMesh", when{mode: toReflectors, mesh: meshOn}, disableMesh, "the mesh goes off once every node has what it needs from the reflectors"},
 	{"RetireWorkers", when{mode: toReflectors, nodes: dedicated}, retireWorkers, "the worker of a reflector that gave the role back goes before the next one"},
 	{"RemoveSurplus", when{mode: toReflectors, nodes: dedicated}, removeSurplus, "surplus reflectors give the role back, one at a time, while the others serve"},
+	{"AwaitRoleRest", when{mode: toReflectors, nodes: inPlace}, awaitRoleRest, "a role that has just moved stays where it is for a while"},
 	{"RemoveInPlace", when{mode: toReflectors, nodes: inPlace}, removeInPlace, "a node that is no longer chosen gives the role back, while the others serve"},
 	{"ShrinkPool", when{mode: toReflectors, nodes: dedicated}, shrinkPool, "the pool gets the smaller size, and gives zones up, once the workers are gone"},
 	{"LeavePool", when{mode: toReflectors, nodes: inPlace}, leavePool, "a node without the role that is no longer chosen leaves the pool"},
