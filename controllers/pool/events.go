@@ -158,8 +158,11 @@ func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	if s.Step.Name != r.stepName {
 		log.FromContext(ctx).Info("next step", "step", s.Step.Name, "rule", s.Step.Rule, "reason", s.Step.Reason, "waitingFor", few(s.Step.WaitingFor))
 		r.Metrics.steps.WithLabelValues(s.Step.Name).Inc()
-		r.Metrics.rules.WithLabelValues(s.Step.Rule).Inc()
 		r.stepName = s.Step.Name
+	}
+	if s.Step.Rule != r.rule && s.Step.Rule != "" {
+		r.Metrics.rules.WithLabelValues(s.Step.Rule).Inc()
+		r.rule = s.Step.Rule
 	}
 	problem, reason := r.worstProblem(s), ""
 	if problem != nil {

@@ -48,7 +48,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "1 for the manager that acts, 0 for one that stands by. Only the one that acts knows how the cluster is.",
 		}),
 		steps:   counter("steps_total", "Steps begun, since the manager started.", "step"),
-		rules:   counter("rules_total", "Steps begun, by the rule that asked for them, since the manager started.", "rule"),
+		rules:   counter("rules_total", "How often each rule was the first with a step, after another one, since the manager started.", "rule"),
 		actions: counter("actions_total", "Actions taken, by kind and result: changed, unchanged (it was so already) or error.", "action", "result"),
 		held: counter("events_held_back_total",
 			"Events not sent when they were due, because there were too many of their reason. The log has them.", "reason"),

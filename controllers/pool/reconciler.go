@@ -84,6 +84,7 @@ type Reconciler struct {
 	stepErrors    errorSeries
 	conflicts     int // lost in a row
 	stepName      string
+	rule          string // that of the last step
 	// problem is the present one, reportedProblem the one of the last event.
 	problem, reportedProblem string
 	budget                   eventBudget

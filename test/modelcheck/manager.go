@@ -64,7 +64,7 @@ func (m *model) observe(s *state) rollout.Observed {
 		o.Pool = m.pool(c)
 	}
 	o.Memory = s.memory()
-	o.Memory.Observe(&o.Cluster, today)
+	o.Observe(&o.Cluster, today)
 	return o
 }
 

@@ -33,15 +33,10 @@ func (e *Evidence) relying(least int) []plan.Node {
 // some of its sessions look Established and others have been down for longer than any takes to start: a host that is cut off looks like
 // that until BIRD's hold time (240 s) ends. If it is alive after all, it keeps a session with a reflector that stays.
 func (e *Evidence) heard() []plan.Node {
-	witnesses, down := e.witnesses(), sets.Set[netip.Addr]{}
-	wanted := make([]bool, len(witnesses))
+	witnesses := e.witnesses()
+	down, wanted := e.longDown(witnesses), make([]bool, len(witnesses))
 	for i, h := range witnesses {
 		wanted[i] = plan.Includes(e.network.Wanted, h)
-		for _, s := range e.report(h.Name).down {
-			if !s.Since.IsZero() && e.clock.Since(s.Since) > TimerWait {
-				down.Insert(s.Peer)
-			}
-		}
 	}
 	return plan.Filter(e.Unready, func(n plan.Node) bool {
 		up, stays := false, false
@@ -56,6 +51,19 @@ func (e *Evidence) heard() []plan.Node {
 		}
 		return e.hasReported(n)
 	})
+}
+
+// longDown returns the addresses with which a witness has lacked its session for longer than any takes to start.
+func (e *Evidence) longDown(witnesses []plan.Node) sets.Set[netip.Addr] {
+	down := sets.Set[netip.Addr]{}
+	for _, h := range witnesses {
+		for _, s := range e.report(h.Name).down {
+			if !s.Since.IsZero() && e.clock.Since(s.Since) > TimerWait {
+				down.Insert(s.Peer)
+			}
+		}
+	}
+	return down
 }
 
 // hasReported reports whether a node has reported since it stopped being Ready.

@@ -38,6 +38,16 @@ func (e *Evidence) ProveMesh() *Proof {
 		p.Lack("a Ready node: its sessions show whether the mesh carries the others")
 	}
 	batch := e.unproven(reporting)
+	e.proveBatch(p, batch)
+	if p.IsComplete() && len(reporting) > meshBatch && len(batch) > 0 {
+		p.Lack("the mesh sessions of the next nodes to be looked at")
+		p.In(time.Second)
+	}
+	return p
+}
+
+// proveBatch looks at the mesh sessions of these nodes. Those that have them all are proven.
+func (e *Evidence) proveBatch(p *Proof, batch []plan.Node) {
 	for _, n := range batch {
 		p.Watch = append(p.Watch, e.request(n, false))
 		missing := len(p.Missing)
@@ -46,11 +56,6 @@ func (e *Evidence) ProveMesh() *Proof {
 			p.Proven = append(p.Proven, n.Name)
 		}
 	}
-	if p.IsComplete() && len(reporting) > meshBatch && len(batch) > 0 {
-		p.Lack("the mesh sessions of the next nodes to be looked at")
-		p.In(time.Second)
-	}
-	return p
 }
 
 // CountSilent returns how many clients cannot report their sessions.

@@ -138,18 +138,24 @@ func (e *Evidence) isStale(n plan.Node) bool {
 	case cleared(st):
 		return true
 	}
-	period := e.Period(true)
 	switch {
 	case n.CalicoNode.Failing():
 		return st.Updated.Before(n.CalicoNode.Since) || e.clock.Passed(st.Updated, askAfter(n.CalicoNode, st.Updated))
-	case n.CalicoNode.State == plan.CalicoNodeReady && e.reportedAt(st).Before(n.CalicoNode.Since):
-		return true // pods came or went since, and the one that is Ready may be anyone's
-	case n.CalicoNode.State == plan.CalicoNodeReady && st.Regular && !st.Updated.IsZero():
-		return e.clock.Passed(st.Updated, 3*period)
 	case n.CalicoNode.State == plan.CalicoNodeReady:
-		return e.clock.Passed(e.reportedAt(st), hungTime) && !e.isVouchedFor(n)
+		return e.isStaleOfReady(n, st)
 	}
-	return e.clock.Passed(e.reportedAt(st), max(period, freshFor)+Poll)
+	return e.clock.Passed(e.reportedAt(st), max(e.Period(true), freshFor)+Poll)
+}
+
+// isStaleOfReady is isStale for a reflector whose calico-node is Ready.
+func (e *Evidence) isStaleOfReady(n plan.Node, st plan.Status) bool {
+	switch {
+	case e.reportedAt(st).Before(n.CalicoNode.Since):
+		return true // pods came or went since, and the one that is Ready may be anyone's
+	case st.Regular && !st.Updated.IsZero():
+		return e.clock.Passed(st.Updated, 3*e.Period(true))
+	}
+	return e.clock.Passed(e.reportedAt(st), hungTime) && !e.isVouchedFor(n)
 }
 
 // isVouchedFor reports whether another reflector shows that the old report of n is still true, where reporters write changes only. To ask

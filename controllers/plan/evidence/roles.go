@@ -44,18 +44,21 @@ func Sort(nodes []plan.Node, dedicated func(plan.Node) bool) Roles {
 		case n.SpeaksBGP() && !dedicated(n) && !taken().HasAny(n.Addresses...):
 			r.Unready = append(r.Unready, n)
 		}
-		if dedicated(n) {
-			continue
-		}
-		for _, a := range n.Addresses {
-			if a.Is4() {
-				r.families[0]++
-			} else {
-				r.families[1]++
-			}
+		if !dedicated(n) {
+			r.countFamilies(n)
 		}
 	}
 	return r
+}
+
+func (r *Roles) countFamilies(n plan.Node) {
+	for _, a := range n.Addresses {
+		if a.Is4() {
+			r.families[0]++
+		} else {
+			r.families[1]++
+		}
+	}
 }
 
 // reporting returns the clients whose own reports can be asked for.

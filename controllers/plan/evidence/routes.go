@@ -43,9 +43,6 @@ func (e *Evidence) ProveRoutes() *Proof {
 		sampled = append(sampled, recent...)
 	}
 	for _, c := range sampled {
-		st, ok := e.cluster.Statuses[c.Name]
-		lists := listed && (!ok || !cleared(st) || !e.clock.Passed(st.Cleared, plan.RoutesTimeout)) // else it is asked for its sessions alone
-		p.Watch = append(p.Watch, e.request(c, lists))
 		e.proveRoutesOf(p, c, listed)
 	}
 	for _, c := range e.unlisted() { // asked on, so that it stays known
@@ -136,6 +133,9 @@ func (e *Evidence) paths() int {
 // proveRoutesOf demands that a client has from every reflector each prefix that it has from the mesh or from any other
 // reflector. A session can be Established and exchange nothing.
 func (e *Evidence) proveRoutesOf(p *Proof, c plan.Node, listed bool) {
+	st, ok := e.cluster.Statuses[c.Name]
+	lists := listed && (!ok || !cleared(st) || !e.clock.Passed(st.Cleared, plan.RoutesTimeout)) // else it is asked for its sessions alone
+	p.Watch = append(p.Watch, e.request(c, lists))
 	e.inReport(p, c.Name, e.LastWrite().Add(e.Quiet), func(st plan.Status) time.Time {
 		if listed && len(st.UnreadRoutes) > 0 {
 			p.Lack("%s", unreadable(c.Name, st.UnreadRoutes))

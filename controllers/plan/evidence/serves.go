@@ -188,17 +188,7 @@ func (e *Evidence) reflector(n plan.Node, serving []plan.Node) Reflector {
 	if !e.reportPredatesFailure(n) {
 		seen, r.Serving = e.report(n.Name), plan.Includes(serving, n)
 	}
-	peers := e.dependantsOf(n.Name)
-	switch {
-	case !e.arranged():
-		peers = slices.Concat(peers, e.members(plan.Filter(plan.Others(e.Current, n), plan.Usable)))
-	case e.network.IsGoalMissed:
-		class := e.network.Goal().ClassOf(n.Name)
-		peers = plan.Filter(e.dependantsOf(""), func(m *member) bool {
-			return m.Name != n.Name && (slices.Contains(peers, m) || e.network.Goal().Linked(class, e.network.Goal().ClassOf(m.Name)))
-		})
-	}
-	for _, p := range peers {
+	for _, p := range e.expectedPeers(n) {
 		missing := r.Expected - r.Established
 		for i, a := range p.Addresses {
 			if !n.HasFamily(a) && (p.IsOurs() || !e.isCommon(a)) {
@@ -217,6 +207,22 @@ func (e *Evidence) reflector(n plan.Node, serving []plan.Node) Reflector {
 		}
 	}
 	return r
+}
+
+// expectedPeers returns the nodes with which a reflector should have a session.
+func (e *Evidence) expectedPeers(n plan.Node) []*member {
+	peers := e.dependantsOf(n.Name)
+	switch {
+	case !e.arranged():
+		return slices.Concat(peers, e.members(plan.Filter(plan.Others(e.Current, n), plan.Usable)))
+	case e.network.IsGoalMissed:
+		goal := e.network.Goal()
+		class := goal.ClassOf(n.Name)
+		return plan.Filter(e.dependantsOf(""), func(m *member) bool {
+			return m.Name != n.Name && (slices.Contains(peers, m) || goal.Linked(class, goal.ClassOf(m.Name)))
+		})
+	}
+	return peers
 }
 
 // IsSeenServing reports whether a reflector's report shows it serving; without reports, whether the time for that has passed.

@@ -87,7 +87,7 @@ type Service struct {
 	IsEnough bool
 	// IsInDoubt: calico-node may be gone from all that serve; their reporters have not answered yet.
 	IsInDoubt bool
-	// IsReturning: what is missing comes back as soon without the mesh. A calico-node is Ready again; or the reflectors serve all nodes that
+	// IsReturning, where none serves: what is missing comes back as soon without the mesh. A calico-node is Ready again; or the reflectors serve all nodes that
 	// any BGPPeer gives sessions, and the others have lost theirs to an edit, which is repaired.
 	IsReturning bool
 	// IsRestarting: as many as asked for serve, or have a calico-node that restarts.
@@ -103,8 +103,10 @@ func (e *Evidence) Service(least int) Service {
 	if s.IsEnough = s.Serving >= least || e.arranged() && s.Serving >= max(e.Depth(e.Current, least), 1); s.IsEnough {
 		return s
 	}
-	hasSessions := func(n plan.Node) bool { return e.network.Present.Sessions(n.Name) > 0 }
-	s.IsReturning = e.arranged() && e.depthAmong(carrying, least, hasSessions) >= least || slices.ContainsFunc(e.Current, e.isReturning)
+	if s.Serving == 0 {
+		hasSessions := func(n plan.Node) bool { return e.network.Present.Sessions(n.Name) > 0 }
+		s.IsReturning = e.arranged() && e.depthAmong(carrying, least, hasSessions) >= least || slices.ContainsFunc(e.Current, e.isReturning)
+	}
 	either := plan.Filter(e.Current, func(n plan.Node) bool { return e.Serves(n) || e.isRestarting(n) })
 	s.IsRestarting = e.Depth(either, least) >= least
 	for _, n := range e.Current {

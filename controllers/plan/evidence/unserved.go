@@ -23,39 +23,30 @@ type unserved struct {
 
 // findUnserved fills in Unserved and CutOff by the reports of the reflectors that may be alive. While there is none, nothing is known.
 func (e *Evidence) findUnserved() {
-	unread := func(n plan.Node) bool { _, ok := e.cluster.Statuses[n.Name]; return !ok }
-	witnesses := slices.DeleteFunc(e.witnesses(), unread)
+	isMissing := func(n plan.Node) bool { _, ok := e.cluster.Statuses[n.Name]; return !ok }
+	witnesses := slices.DeleteFunc(e.witnesses(), isMissing)
 	if e.opts.Timer || len(witnesses) == 0 {
 		return
 	}
 	e.Unserved = []string{}
-	reports, down := e.seenBy(witnesses)
-	all, silent := !slices.ContainsFunc(e.Current, func(n plan.Node) bool {
-		return plan.Usable(n) && (unread(n) || len(e.cluster.Statuses[n.Name].Unread) > 0)
-	}), []unserved{}
-	workloads := e.Clients
+	seen := e.seenBy(witnesses)
+	all := !slices.ContainsFunc(e.Current, func(n plan.Node) bool {
+		return plan.Usable(n) && (isMissing(n) || len(e.status(n).Unread) > 0)
+	})
+	workloads, silent := e.Clients, []unserved{}
 	if len(e.Unready) > 0 { // nodes are large, and mostly all are Ready
 		workloads = slices.Concat(e.Clients, e.Unready)
 	}
 	for _, c := range workloads {
-		i := slices.IndexFunc(c.Addresses, func(a netip.Addr) bool {
-			unseen := !slices.ContainsFunc(reports, func(r *report) bool { return r.has(e.numbers[a]) })
-			return unseen && (e.isCommon(a) || slices.ContainsFunc(witnesses, func(r plan.Node) bool { return r.HasFamily(a) }))
-		})
+		i := slices.IndexFunc(c.Addresses, func(a netip.Addr) bool { return e.lacksSessions(a, seen) })
 		if i < 0 {
 			continue
 		}
-		since, listed := down[c.Addresses[i]]
-		if !listed {
-			since = e.LastWrite() // no reflector is to peer with it, until a repair is rendered
+		one := unserved{Node: c, addr: c.Addresses[i]}
+		if due, is := e.isUnserved(&one, seen); is {
+			silent = append(silent, one)
+			e.judge(one, due, all)
 		}
-		due := plan.Latest(since.Add(e.opts.NetAfter), c.Created.Add(TimerWait), c.ReadyChanged.Add(TimerWait))
-		if !e.clock.Passed(due, 0) || !plan.Usable(c) && e.clock.Passed(due, DeadTime) && !e.hasReported(c) {
-			continue // not yet; or dead, as far as can be told
-		}
-		one := unserved{c, c.Addresses[i], since}
-		silent = append(silent, one)
-		e.judge(one, due, all)
 	}
 	if !all && len(e.Unserved) == 0 {
 		e.Unserved = nil
@@ -63,17 +54,47 @@ func (e *Evidence) findUnserved() {
 	e.ask(silent)
 }
 
-// seenBy returns the reports of reflectors, and since when each address lacks a session with one.
-func (e *Evidence) seenBy(witnesses []plan.Node) (reports []*report, down map[netip.Addr]time.Time) {
-	down = map[netip.Addr]time.Time{}
+// seen is what the reports of reflectors say together.
+type seen struct {
+	witnesses []plan.Node
+	reports   []*report
+	// down is since when an address lacks a session with one of them.
+	down map[netip.Addr]time.Time
+}
+
+func (e *Evidence) seenBy(witnesses []plan.Node) seen {
+	out := seen{witnesses: witnesses, down: map[netip.Addr]time.Time{}}
 	for _, r := range witnesses {
-		seen := e.report(r.Name)
-		reports = append(reports, seen)
-		for _, s := range seen.down {
-			down[s.Peer] = plan.Latest(down[s.Peer], cmp.Or(s.Since, e.reportedAt(e.cluster.Statuses[r.Name])))
+		one := e.report(r.Name)
+		out.reports = append(out.reports, one)
+		for _, s := range one.down {
+			out.down[s.Peer] = plan.Latest(out.down[s.Peer], cmp.Or(s.Since, e.reportedAt(e.status(r))))
 		}
 	}
-	return reports, down
+	return out
+}
+
+// lacksSessions reports whether no reflector has a session with an address, although one should.
+func (e *Evidence) lacksSessions(a netip.Addr, s seen) bool {
+	if slices.ContainsFunc(s.reports, func(r *report) bool { return r.has(e.numbers[a]) }) {
+		return false
+	}
+	return e.isCommon(a) || slices.ContainsFunc(s.witnesses, func(r plan.Node) bool { return r.HasFamily(a) })
+}
+
+// isUnserved reports whether a node has lacked its sessions for long enough, and since when that counts. One that is dead, as far as can
+// be told, is left out.
+func (e *Evidence) isUnserved(c *unserved, s seen) (due time.Time, is bool) {
+	since, listed := s.down[c.addr]
+	if !listed {
+		since = e.LastWrite() // no reflector is to peer with it, until a repair is rendered
+	}
+	c.since = since
+	due = plan.Latest(since.Add(e.opts.NetAfter), c.Created.Add(TimerWait), c.ReadyChanged.Add(TimerWait))
+	if !e.clock.Passed(due, 0) {
+		return due, false
+	}
+	return due, plan.Usable(c.Node) || !e.clock.Passed(due, DeadTime) || e.hasReported(c.Node)
 }
 
 // ask chooses whose reports are asked for: all, or where they are many, some of them in turn, so that those whose BIRD is dead

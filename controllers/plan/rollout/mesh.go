@@ -332,6 +332,7 @@ func (v *view) orderMeanwhile(s *Step) *Step {
 		return s
 	}
 	want := v.toOrder()
+	want.Refill = false // in zones that are given up it orders nothing before its turn
 	if lacks := v.poolLacks(want.Replace); lacks != "" {
 		s.Reason += "; meanwhile: " + lacks
 		s.Actions = append(s.Actions, plan.EnsurePool{Want: want})

@@ -54,8 +54,11 @@ func Next(o Observed, d Desired, now time.Time) Step {
 			continue
 		}
 		if s := r.propose(v); s != nil {
-			s.Rule = r.name
-			return v.finish(*s)
+			out := v.finish(*s)
+			if out.Rule = r.name; out.Problem == nil {
+				out.Problem = v.d.Invalid // of what is urgent; else rule RefuseSpec has spoken
+			}
+			return out
 		}
 	}
 	return v.finish(Step{Name: Steady}) // the last rule always has a step
@@ -64,12 +67,7 @@ func Next(o Observed, d Desired, now time.Time) Step {
 // finish adds what every step has: the reports to ask for, those to ask for again, and the reflectors as seen.
 func (v *view) finish(s Step) Step {
 	v.refreshStale(&s)
-	if s.Problem == nil || v.Relied() && !v.BGP.MeshOn() { // a refusal does not blind the safety net
-		rest := s.Name == Steady || s.Name == UnsupportedCluster || s.Name == AwaitMeshOwner
-		for _, n := range v.Current {
-			s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.ev.Period(rest)})
-		}
-	}
+	v.watchReflectors(&s)
 	v.askUnserved(&s)
 	if v.d.Timer {
 		s.Watch = nil
@@ -78,16 +76,27 @@ func (v *view) finish(s Step) Step {
 	s.Ahead = v.ahead(s)
 	s.Short = v.service != nil && (!v.service.IsEnough || v.service.IsInDoubt)
 	s.Stray, s.Leaving = v.strayPeerings(), v.nodesLeave
-	s.Unserved, s.Labelled, s.Reflectors = v.ev.Unserved, v.labelled(), v.ev.Reflectors()
+	s.Unserved, s.Labelled = v.ev.Unserved, v.labelled()
+	if s.Name != InvalidSpec { // how many there should be is not known
+		s.Reflectors = v.ev.Reflectors()
+	}
 	s.Again = plan.Sooner(s.Again, v.clock.Due())
 	slices.SortFunc(s.Watch, func(a, b plan.StatusRequest) int { return cmp.Compare(a.Node, b.Node) })
-	switch {
-	case v.Locked != nil:
+	if v.Locked != nil {
 		s.Actions, s.Watch = nil, nil
-	case s.Urgent && v.d.Invalid != nil:
-		s.Problem = v.d.Invalid
 	}
 	return s
+}
+
+// watchReflectors adds to a step the reports of the reflectors. A refusal asks for them while the safety net needs them.
+func (v *view) watchReflectors(s *Step) {
+	if s.Problem != nil && (!v.Relied() || v.BGP.MeshOn()) {
+		return
+	}
+	rest := s.Name == Steady || s.Name == UnsupportedCluster || s.Name == InvalidSpec || s.Name == AwaitMeshOwner
+	for _, n := range v.Current {
+		s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.ev.Period(rest)})
+	}
 }
 
 // refreshStale adds to a step that stale reports are asked for again, whatever the step is. What is urgent comes first.
@@ -123,7 +132,8 @@ func (v *view) askUnserved(s *Step) {
 // ahead returns all that can be known of the first writes: BGPPeers, the role of one node, and the mesh that goes off. Machines to come have no
 // node yet: another one shows what would be refused of theirs.
 func (v *view) ahead(s Step) (out []plan.Action) {
-	if v.d.Mode != v1alpha1.ModeRouteReflector || !v.isStarting() || s.Problem != nil || s.Urgent || len(s.Actions) == 0 && s.Awaits != AwaitsBGP {
+	isBeginning := v.d.Mode == v1alpha1.ModeRouteReflector && v.isStarting() && (len(s.Actions) > 0 || s.Awaits == AwaitsBGP)
+	if !isBeginning || s.Problem != nil || s.Urgent {
 		return nil
 	}
 	peers, chosen := slices.Clone(v.planned()), slices.Concat(v.wanted, v.absent)
@@ -133,10 +143,11 @@ func (v *view) ahead(s Step) (out []plan.Action) {
 	for _, p := range peers {
 		out = append(out, plan.PutPeer{Peer: p})
 	}
-	if len(chosen) > 0 {
+	switch {
+	case len(chosen) > 0:
 		out = append(out, v.setReflector(chosen[0]))
-	} else if i := slices.IndexFunc(v.Clients, func(n plan.Node) bool { return n.Ready }); i >= 0 {
-		out = append(out, plan.SetReflector{Node: v.Clients[i].Name, ClusterID: v.clusterID, StandIn: true})
+	case len(v.Clients) > 0:
+		out = append(out, plan.SetReflector{Node: v.Clients[0].Name, ClusterID: v.clusterID, StandIn: true})
 	}
 	if v.BGP.MeshOn() {
 		saved, absent := v.meshBefore()

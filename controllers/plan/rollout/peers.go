@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/utils/ptr"
 
@@ -102,18 +103,7 @@ func writePeers(v *view) *Step {
 func (v *view) peerWrites() (add, change *Step) {
 	add, change = do("WritePeers", "clients and route reflectors need BGPPeers to find each other"+v.announcement()), do("RepairPeers", "")
 	for _, want := range v.peers {
-		have, ok := v.peer(want.Name)
-		now, useful, restarts := want, true, false
-		switch {
-		case !ok:
-		case fits(have, want):
-			continue
-		case v.arranged(): // what only ends sessions is left to narrow, unless the mesh must not go while they last
-			now, useful, restarts = v.widen(have, want)
-			restarts = restarts || !useful && v.BGP.MeshOn() && (isOfSingle(want) || v.multiplied() > 0)
-		default:
-			restarts = !onlyAdds(have, want) && (!sameOptions(have, want) || v.effect(want) != simulate.Change{})
-		}
+		now, useful, restarts := v.peerWrite(want)
 		switch {
 		case restarts:
 			change.Reason = fmt.Sprintf("BGPPeer %s is not as it should be", want.Name)
@@ -125,6 +115,21 @@ func (v *view) peerWrites() (add, change *Step) {
 	}
 	v.renewStrays(change)
 	return add, change
+}
+
+// peerWrite returns what may be written of a BGPPeer now; useful is false where that does nothing, restarts is true where sessions start anew.
+func (v *view) peerWrite(want plan.Peer) (now plan.Peer, useful, restarts bool) {
+	have, ok := v.peer(want.Name)
+	switch {
+	case !ok:
+		return want, true, false
+	case fits(have, want):
+		return want, false, false
+	case v.arranged(): // what only ends sessions is left to narrow, unless the mesh must not go while they last
+		now, useful, restarts = v.widen(have, want)
+		return now, useful, restarts || !useful && v.BGP.MeshOn() && (isOfSingle(want) || v.multiplied() > 0)
+	}
+	return want, true, !onlyAdds(have, want) && (!sameOptions(have, want) || v.effect(want) != simulate.Change{})
 }
 
 // isOfSingle reports whether a BGPPeer is one of topology Single.
@@ -265,8 +270,9 @@ func deleteStrayPeerings(v *view) *Step {
 // strayPeerings returns the names of BGPPeers between two nodes of which one has given its role back.
 func (v *view) strayPeerings() []string {
 	var out []string
+	planned := sync.OnceValue(v.planned) // mostly there is no such peer
 	for _, p := range v.Peers {
-		if topology.IsPairPeer(p) && v.isStray(p) {
+		if topology.IsPairPeer(p) && p.Owned && !slices.ContainsFunc(planned(), func(w plan.Peer) bool { return w.Name == p.Name }) {
 			out = append(out, p.Name)
 		}
 	}

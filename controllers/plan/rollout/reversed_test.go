@@ -98,3 +98,43 @@ func TestWhatCountsAsAReversal(t *testing.T) {
 	see(false, time.Time{}, time.Minute)
 	require.Equal(t, 1, see(true, time.Time{}, time.Minute), "rrpool had not switched it off")
 }
+
+// The time since when a BGPPeer is not needed any more is that of the last of them.
+func TestSinceWhenPeersAreStray(t *testing.T) {
+	m, now := rollout.Memory{}, time.Unix(1_800_000_000, 0)
+	after := func(minutes int, names ...string) time.Duration {
+		at := now.Add(time.Duration(minutes) * time.Minute)
+		m.After(rollout.Step{Stray: names}, at)
+		return m.StraySince.Sub(now)
+	}
+	require.Zero(t, after(0, "a"))
+	require.Zero(t, after(1, "a"))
+	require.Equal(t, 2*time.Minute, after(2, "a", "b"), "another one")
+	require.Equal(t, 2*time.Minute, after(3, "b"))
+	after(4)
+	require.Zero(t, m.StraySince)
+}
+
+// A spec that is refused writes nothing. Stale reports are asked for again all the same, reports that show whether reflectors serve are left
+// while the mesh is off, no more often than at rest, and the mesh comes on where it has to.
+func TestARefusedSpecKeepsTheSafetyNet(t *testing.T) {
+	w, _ := migrated(t)
+	rest := w.next(w.observe())
+	w.d.Invalid = &plan.Problem{Reason: "SizingInvalid", Message: "x"}
+	o := w.observe()
+	first := w.reflectors()[0].Name
+	st := o.Statuses[first]
+	st.Cleared, st.Updated = w.now.Add(-10*time.Second), time.Time{}
+	o.Statuses[first] = st
+	s := w.next(o)
+	require.Equal(t, rollout.InvalidSpec, s.Name)
+	require.Equal(t, rest.Watch, s.Watch)
+	require.Equal(t, []plan.Action{plan.RefreshStatus{Node: first}}, s.Actions)
+	require.Empty(t, s.Reflectors)
+	o.BGP.Mesh.Enabled = nil
+	require.Empty(t, w.next(o).Watch)
+	w.setAlive(false, w.reflectors()...)
+	w.runUnchecked(120)
+	require.True(t, w.bgp.MeshOn(), w.story())
+	require.Equal(t, "SizingInvalid", w.next(w.observe()).Problem.Reason)
+}

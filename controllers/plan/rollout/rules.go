@@ -64,8 +64,11 @@ func (w when) holds(v *view) bool {
 	if v.BGP.MeshOn() {
 		is.mesh = meshOn
 	}
-	return (w.mode == "" || w.mode == is.mode) && (w.nodes == "" || w.nodes == is.nodes) && (w.slots == "" || w.slots == is.slots) && (w.mesh == "" || w.mesh == is.mesh)
+	return anyOr(w.mode, is.mode) && anyOr(w.nodes, is.nodes) && anyOr(w.slots, is.slots) && anyOr(w.mesh, is.mesh)
 }
+
+// anyOr reports whether a condition is left out or holds.
+func anyOr[T ~string](condition, is T) bool { return condition == "" || condition == is }
 
 // String names the conditions.
 func (w when) String() string {

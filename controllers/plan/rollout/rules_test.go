@@ -236,6 +236,10 @@ var examples = map[string]example{
 		"RemoveSurplus", migratedCluster, twoZones,
 		"RemoveReflector: take the route reflector role from node worker-09", "- reflector worker-09",
 	},
+	"a reflector with pods is cordoned soon after roles have moved: they stay for a while": {
+		"AwaitRoleRest", migratedInPlace, func(_ *testing.T, w *world) { w.d.RemovalDelay, w.nodes["node-02"].Cordoned = time.Minute, true },
+		"RemoveReflector: awaits 10m0s to have passed since node node-02 became a route reflector (ten times spec.rollout.removalDelay)", "",
+	},
 	"a reflector with pods is cordoned: another takes its place, then it gives its role back": {
 		"RemoveInPlace", migratedInPlace, func(_ *testing.T, w *world) { w.nodes["node-02"].Cordoned = true },
 		"RemoveReflector: take the route reflector role from node node-02", "- reflector node-02",
