@@ -136,13 +136,8 @@ func (v *view) ahead(s Step) (out []plan.Action) {
 	if !isBeginning || s.Problem != nil || s.Urgent {
 		return nil
 	}
-	peers, chosen := slices.Clone(v.planned()), slices.Concat(v.wanted, v.absent)
-	if !v.d.Dedicated && len(chosen) > 1 {
-		peers = append(peers, v.peerings(chosen[0], chosen[1])...)
-	}
-	for _, p := range peers {
-		out = append(out, plan.PutPeer{Peer: p})
-	}
+	chosen := slices.Concat(v.wanted, v.absent)
+	out = v.peersAhead(chosen)
 	switch {
 	case len(chosen) > 0:
 		out = append(out, v.setReflector(chosen[0]))
@@ -152,6 +147,18 @@ func (v *view) ahead(s Step) (out []plan.Action) {
 	if v.BGP.MeshOn() {
 		saved, absent := v.meshBefore()
 		out = append(out, plan.DisableMesh{Saved: saved, SavedAbsent: absent})
+	}
+	return out
+}
+
+// peersAhead returns the writes of the BGPPeers that the chosen nodes need.
+func (v *view) peersAhead(chosen []plan.Node) (out []plan.Action) {
+	peers := slices.Clone(v.planned())
+	if !v.d.Dedicated && len(chosen) > 1 {
+		peers = append(peers, v.peerings(chosen[0], chosen[1])...)
+	}
+	for _, p := range peers {
+		out = append(out, plan.PutPeer{Peer: p})
 	}
 	return out
 }
