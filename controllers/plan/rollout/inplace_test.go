@@ -190,7 +190,7 @@ func TestANodeThatIsNotReadyIsWaitedForWhileItMayBeAlive(t *testing.T) {
 	}
 }
 
-// hindrances are what else may be going on while reflectors lack a session.
+// problems are what else may be going on while reflectors lack a session.
 var problems = map[string]func(*world, *rollout.Observed){
 	"nothing": func(*world, *rollout.Observed) {},
 	"the way back to the mesh": func(w *world, o *rollout.Observed) {
@@ -220,7 +220,9 @@ func puts(s rollout.Step, name string) (plan.Peer, bool) {
 	return plan.Peer{}, false
 }
 
-func TestTheFirstReflectorGetsItsOtherSidesWhateverElseWaits(t *testing.T) {
+// Reflectors without a BGPPeer that they need have no session at all: it is written whatever else waits.
+func TestReflectorsGetTheirBGPPeersWhateverElseWaits(t *testing.T) {
+	const sessionName = "rrpool.node-01.node-02.v4"
 	for name, hinder := range problems {
 		t.Run(name, func(t *testing.T) {
 			// The first reflector has the role and no other side yet: the manager was killed in between.
@@ -234,21 +236,13 @@ func TestTheFirstReflectorGetsItsOtherSidesWhateverElseWaits(t *testing.T) {
 			s := w.next(o)
 			clients, found := puts(s, topology.PeerClients)
 			require.True(t, found && !clients.Manual, "%s: %s", s.Name, s.Reason)
-		})
-	}
-}
 
-// Two reflectors without the peer between them have no session at all.
-func TestAMissingPeeringIsPutBackWhateverElseWaits(t *testing.T) {
-	const sessionName = "rrpool.node-01.node-02.v4"
-	for name, hinder := range problems {
-		t.Run(name, func(t *testing.T) {
-			w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
-			delete(w.peers, sessionName)
-			o := w.observe()
+			w = atRest(t, newInPlaceWorld(1, 7, 1, 3))
+			delete(w.peers, sessionName) // the one between two
+			o = w.observe()
 			hinder(w, &o)
-			s := w.next(o)
-			_, found := puts(s, sessionName)
+			s = w.next(o)
+			_, found = puts(s, sessionName)
 			require.True(t, found, "%s: %s", s.Name, s.Reason)
 		})
 	}

@@ -36,31 +36,6 @@ func (w *world) next(o rollout.Observed) rollout.Step { return rollout.Next(o, w
 
 func TestRefusalsTouchNothing(t *testing.T) {
 	client := func(o *rollout.Observed) *plan.Node { return &o.Nodes[0] }
-	for reason, edit := range map[string]func(*world, *rollout.Observed){
-		"MixedASNumbers":   func(_ *world, o *rollout.Observed) { client(o).ASN = 65001 },
-		"ForeignReflector": func(_ *world, o *rollout.Observed) { client(o).ClusterID = "1.1.1.1" },
-		"NameTaken":        func(_ *world, o *rollout.Observed) { o.Peers[0].Owned = false },
-		"ForeignInClusterPeer": func(_ *world, o *rollout.Observed) {
-			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", PeerSelector: "all()"})
-		},
-		"SelectorTooLong": func(_ *world, o *rollout.Observed) {
-			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", NodeSelector: strings.Repeat("(", 1_000_000), PeerIP: "192.0.2.1"})
-		},
-		"ForeignLabel": func(w *world, o *rollout.Observed) { w.d.RoleLabel = "route-reflector"; client(o).HasRoleLabel = true },
-		"CalicoNotInstalled": func(_ *world, o *rollout.Observed) {
-			o.Problems = []plan.Problem{{Reason: "CalicoNotInstalled", Message: "install it"}}
-		},
-	} {
-		t.Run(reason, func(t *testing.T) {
-			w, o := migrated(t)
-			edit(w, &o)
-			s := w.next(o)
-			require.NotNil(t, s.Problem)
-			require.Equal(t, reason, s.Problem.Reason)
-			require.NotEmpty(t, s.Problem.Message)
-			require.Empty(t, s.Actions)
-		})
-	}
 	t.Run("where Calico takes in no BGPPeer, what is written on Nodes is still healed, and the mesh comes back", func(t *testing.T) {
 		for problem, want := range map[string]string{reason.ObjectUnreadable: "HealReflectors", "NodesStale": rollout.UnsupportedCluster} {
 			w, o := migrated(t)
@@ -98,6 +73,13 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		require.Nil(t, s.Problem)
 		require.Contains(t, s.Actions, plan.Action(plan.RestoreMesh{}), "its sessions are gone: the mesh takes over, then it is written")
 	})
+	t.Run("a label of the user's choice that is in use", func(t *testing.T) {
+		w, o := migrated(t)
+		w.d.RoleLabel, client(&o).HasRoleLabel = "route-reflector", true
+		s := w.next(o)
+		require.Equal(t, "ForeignLabel", s.Problem.Reason)
+		require.Empty(t, s.Actions)
+	})
 	t.Run("a label of the user's choice is left on nodes that are not ours, on the way back too", func(t *testing.T) {
 		w, o := migrated(t)
 		w.d.RoleLabel, w.d.Mode = "node-role.kubernetes.io/infra", v1alpha1.ModeFullMesh
@@ -123,6 +105,13 @@ func TestAdviceOnReflectorsOfOurs(t *testing.T) {
 		edit         func(*rollout.Observed)
 		reason, says string
 	}{
+		"Calico is not there": {func(o *rollout.Observed) {
+			o.Problems = []plan.Problem{{Reason: "CalicoNotInstalled", Message: "install it"}}
+		}, "CalicoNotInstalled", "install it"},
+		"a BGPPeer with one of our names": {func(o *rollout.Observed) { o.Peers[0].Owned = false }, "NameTaken", "rename or delete it"},
+		"a selector that is too long": {func(o *rollout.Observed) {
+			o.Peers = append(o.Peers, plan.Peer{Name: "theirs", NodeSelector: strings.Repeat("(", 1_000_000), PeerIP: "192.0.2.1"})
+		}, "SelectorTooLong", "shorten it"},
 		"an AS of its own":     {func(o *rollout.Observed) { o.Nodes[0].ASN = 65001 }, "MixedASNumbers", "remove the nodes' own AS numbers or keep the mesh"},
 		"and the note is lost": {func(o *rollout.Observed) { o.Nodes[0].ASN, o.BGP.Saved = 65001, nil }, "MixedASNumbers", "or keep the mesh"},
 		"a foreign reflector":  {func(o *rollout.Observed) { o.Nodes[0].ClusterID = "1.1.1.1" }, "ForeignReflector", "did not make: remove its routeReflectorClusterID and the BGPPeers that belong to it first"},
@@ -141,6 +130,7 @@ func TestAdviceOnReflectorsOfOurs(t *testing.T) {
 			s, reason := w.next(o), ""
 			if s.Problem != nil {
 				reason = s.Problem.Reason
+				require.Empty(t, s.Actions)
 			}
 			require.Equal(t, c.reason, reason, s.Reason)
 			require.Contains(t, s.Reason, c.says)
