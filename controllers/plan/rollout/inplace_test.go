@@ -143,17 +143,6 @@ func TestWhenACordonOfOursEnds(t *testing.T) {
 	require.Contains(t, w.next(o).Actions, uncordon, "it is not Ready")
 }
 
-func TestAMarkThatOutlivesTheCordonIsTakenAway(t *testing.T) {
-	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeRouteReflector, v1alpha1.ModeFullMesh} {
-		w := newInPlaceWorld(1, 7, 1, 3)
-		w.d.Mode = mode
-		require.Empty(t, w.settle())
-		o := w.observe()
-		o.Nodes[3].CordonMark = true // a person has uncordoned it since
-		require.Equal(t, []plan.Action{plan.UncordonNode{Node: o.Nodes[3].Name}}, w.next(o).Actions)
-	}
-}
-
 // Node-06 is not Ready. Whether its host is cut off, or only its kubelet is down,
 // shows in its sessions, and only after a while.
 func TestANodeThatIsNotReadyIsWaitedForWhileItMayBeAlive(t *testing.T) {

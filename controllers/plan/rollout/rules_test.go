@@ -78,6 +78,10 @@ var examples = map[string]example{
 		"UndoCordon", freshInPlace, func(_ *testing.T, w *world) { w.d.Promotion = v1alpha1.PromotionCordon },
 		"UncordonNode: uncordon node node-01", "- cordon of node-01",
 	},
+	"a person has uncordoned a node that rrpool had cordoned: its mark goes": {
+		"UndoCordon", migratedInPlace, func(_ *testing.T, w *world) { w.nodes["node-05"].CordonMark = true },
+		"UncordonNode: uncordon node node-05", "",
+	},
 	"Calico cannot read an object, and a reflector has lost its cluster ID: that is put back": {
 		"HealUnread", migratedCluster, func(_ *testing.T, w *world) {
 			w.problems = []plan.Problem{{Reason: reason.ObjectUnreadable, Message: "x"}}
