@@ -201,7 +201,7 @@ func TestTheNetDoesNotWaitForALaterDate(t *testing.T) {
 
 // New nodes, more than there were clients, and a zone that comes back have no sessions yet: the reflectors serve as before.
 func TestNodesThatComeAreNoOutage(t *testing.T) {
-	for name, new := range map[string]func() *world{
+	for name, fresh := range map[string]func() *world{
 		"existing nodes": func() *world { return newInPlaceWorld(1, 9, 0, 3) }, "dedicated nodes": func() *world { return newWorld(1, 6, 3) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,13 +211,13 @@ func TestNodesThatComeAreNoOutage(t *testing.T) {
 					require.False(t, w.bgp.MeshOn(), w.story())
 				}
 			}
-			w := atRest(t, new())
+			w := atRest(t, fresh())
 			for i := range 7 {
 				w.addNode(fmt.Sprintf("new-%d", i+1), "zone-1", false)
 			}
 			stays(w)
 
-			w = atRest(t, new())
+			w = atRest(t, fresh())
 			plain := slices.DeleteFunc(w.clients(), func(m *machine) bool { return m.HasRoleLabel })
 			w.setAlive(false, plain[:len(plain)/2]...)
 			w.runUnchecked(600)

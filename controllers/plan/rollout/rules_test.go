@@ -35,7 +35,7 @@ type example struct {
 	// from is the state before, and given what has changed since, "" and nil for nothing. The manager then goes on until the rule proposes
 	// this step; other rules may speak before.
 	from  string
-	given func(*testing.T, *world)
+	given func(*world)
 	// step is its name, and what it does, waits for, or names as the problem.
 	step string
 	// after is what has changed in the cluster with the step, "" for nothing.
@@ -44,28 +44,28 @@ type example struct {
 
 var examples = map[string]example{
 	"while Calico's datastore is locked, nothing is written, not even to get routes back": {
-		"Locked", migratedCluster, func(_ *testing.T, w *world) {
+		"Locked", migratedCluster, func(w *world) {
 			w.setAlive(false, w.reflectors()...)
 			w.sees = func(o *rollout.Observed) { o.Locked = &plan.Problem{Reason: "DatastoreLocked", Message: "wait"} }
 		},
 		"UnsupportedCluster: DatastoreLocked", "",
 	},
 	"all reflectors die: the mesh comes on": {
-		"SafetyNet", migratedCluster, func(_ *testing.T, w *world) { w.setAlive(false, w.reflectors()...) },
+		"SafetyNet", migratedCluster, func(w *world) { w.setAlive(false, w.reflectors()...) },
 		"RestoreMesh: switch the node-to-node mesh on", "mesh: off, now on",
 	},
 	"the packets between one node and all reflectors get lost: the mesh comes on": {
-		"Reconnect", migratedCluster, func(_ *testing.T, w *world) { w.cutOff(true, w.nodes["client-01"]) },
+		"Reconnect", migratedCluster, func(w *world) { w.cutOff(true, w.nodes["client-01"]) },
 		"RestoreMesh: switch the node-to-node mesh on", "mesh: off, now on",
 	},
 	"a BGPPeer between two reflectors with pods is deleted: it is written again": {
-		"Connect", migratedInPlace, func(_ *testing.T, w *world) {
+		"Connect", migratedInPlace, func(w *world) {
 			maps.DeleteFunc(w.peers, func(_ string, p plan.Peer) bool { return p.PeerIP == w.nodes["node-03"].Addresses[0].String() })
 		},
 		"WritePeers: write BGPPeer rrpool.node-01.node-03.v4; write BGPPeer rrpool.node-02.node-03.v4", "+ BGPPeer rrpool.node-01.node-03.v4; + BGPPeer rrpool.node-02.node-03.v4",
 	},
 	"a spec that cannot be carried out is named": {
-		"RefuseSpec", migratedCluster, func(_ *testing.T, w *world) {
+		"RefuseSpec", migratedCluster, func(w *world) {
 			w.d.Invalid = &plan.Problem{Reason: "TooManyZones", Message: "x"}
 		},
 		"InvalidSpec: TooManyZones", "",
@@ -75,61 +75,61 @@ var examples = map[string]example{
 		"RestoreMesh: switch the node-to-node mesh on", "mesh: off, now on",
 	},
 	"a node that was cordoned for its promotion is uncordoned once it serves": {
-		"UndoCordon", freshInPlace, func(_ *testing.T, w *world) { w.d.Promotion = v1alpha1.PromotionCordon },
+		"UndoCordon", freshInPlace, func(w *world) { w.d.Promotion = v1alpha1.PromotionCordon },
 		"UncordonNode: uncordon node node-01", "- cordon of node-01",
 	},
 	"a person has uncordoned a node that rrpool had cordoned: its mark goes": {
-		"UndoCordon", migratedInPlace, func(_ *testing.T, w *world) { w.nodes["node-05"].CordonMark = true },
+		"UndoCordon", migratedInPlace, func(w *world) { w.nodes["node-05"].CordonMark = true },
 		"UncordonNode: uncordon node node-05", "",
 	},
 	"Calico cannot read an object, and a reflector has lost its cluster ID: that is put back": {
-		"HealUnread", migratedCluster, func(_ *testing.T, w *world) {
+		"HealUnread", migratedCluster, func(w *world) {
 			w.problems = []plan.Problem{{Reason: reason.ObjectUnreadable, Message: "x"}}
 			w.nodes["worker-07"].ClusterID = ""
 		},
 		"HealReflectors: make node worker-07 a route reflector with cluster ID 244.0.0.1", "reflector worker-07: no cluster ID, now 244.0.0.1",
 	},
 	"the datastore reports a problem: nothing goes on": {
-		"Hold", fresh, func(_ *testing.T, w *world) {
+		"Hold", fresh, func(w *world) {
 			w.problems = []plan.Problem{{Reason: "CalicoNotInstalled", Message: "x"}}
 		},
 		"UnsupportedCluster: CalicoNotInstalled", "",
 	},
 	"a route reflector that rrpool did not make is named": {
-		"Refuse", fresh, func(_ *testing.T, w *world) { w.nodes["client-01"].ClusterID = "1.1.1.1" },
+		"Refuse", fresh, func(w *world) { w.nodes["client-01"].ClusterID = "1.1.1.1" },
 		"UnsupportedCluster: ForeignReflector", "",
 	},
 	"the mesh was off before rrpool came: a person has to switch it on": {
-		"AwaitMesh", fresh, func(_ *testing.T, w *world) { w.bgp.Mesh.Enabled = new(bool) },
+		"AwaitMesh", fresh, func(w *world) { w.bgp.Mesh.Enabled = new(bool) },
 		"AwaitMesh: awaits nodeToNodeMeshEnabled of the default BGPConfiguration to be true", "",
 	},
 	"no pod of calico-node is seen: nothing is ordered before nodes report a session": {
-		"AwaitBGP", fresh, func(_ *testing.T, w *world) {
+		"AwaitBGP", fresh, func(w *world) {
 			w.sees = func(o *rollout.Observed) { o.BGPUnknown = "no pod of calico-node is seen" }
 		},
 		"AwaitBGP: awaits a status report from client-01, 2 more", "",
 	},
 	"the annotation that says how the mesh was is deleted: it is written again": {
-		"NoteMesh", migratedCluster, func(_ *testing.T, w *world) { w.bgp.Saved = nil },
+		"NoteMesh", migratedCluster, func(w *world) { w.bgp.Saved = nil },
 		"NoteMesh: note on the BGPConfiguration how the mesh is to come back", "+ annotation of how the mesh was",
 	},
 	"a person puts the role label on a client: it is removed at once, as without the mesh that restarts no session": {
-		"StrayLabels", migratedCluster, func(_ *testing.T, w *world) {
+		"StrayLabels", migratedCluster, func(w *world) {
 			w.nodes["client-01"].HasRoleLabel = true
 			w.model.Cut("client-02", "worker-09", true)
 		},
 		"RemoveStrayLabel: take the route reflector role from node client-01", "- role label of client-01",
 	},
 	"a person removes the role label of a reflector: it is put back": {
-		"HealRoles", migratedCluster, func(_ *testing.T, w *world) { w.nodes["worker-07"].HasRoleLabel = false },
+		"HealRoles", migratedCluster, func(w *world) { w.nodes["worker-07"].HasRoleLabel = false },
 		"HealReflectors: make node worker-07 a route reflector with cluster ID 244.0.0.1", "reflector worker-07: 244.0.0.1 without the label, now 244.0.0.1",
 	},
 	"spec.bgp.nodeLabel is another: the reflectors get it beside the former": {
-		"Relabel", migratedCluster, func(_ *testing.T, w *world) { w.relabel("rrpool.io/other") },
+		"Relabel", migratedCluster, func(w *world) { w.relabel("rrpool.io/other") },
 		"HealReflectors: make node worker-07 a route reflector with cluster ID 244.0.0.1 in slot true; 2 more", "reflector worker-07: 244.0.0.1 with the former label alone, now 244.0.0.1; 2 more",
 	},
 	"spec.bgp.nodeLabel is another and spec.mode FullMesh: the BGPPeers select by the new label first": {
-		"Reselect", migratedInPlace, func(t *testing.T, w *world) { w.relabel("rrpool.io/other"); back(t, w) },
+		"Reselect", migratedInPlace, func(w *world) { w.relabel("rrpool.io/other"); back(w) },
 		"RepairPeers: write BGPPeer rrpool-clients", "BGPPeer rrpool-clients: has(rrpool.io/route-reflector), now has(rrpool.io/other)",
 	},
 	"a Hierarchy in one zone: the clients are divided into racks of five": {
@@ -141,8 +141,9 @@ var examples = map[string]example{
 		"WritePeers: write BGPPeer rrpool-clients; write BGPPeer rrpool-reflectors", "+ BGPPeer rrpool-clients; + BGPPeer rrpool-reflectors",
 	},
 	"a BGPPeer that is not wanted gives nodes too many paths while the mesh is on: it goes": {
-		"ClearPaths", fresh, func(t *testing.T, w *world) {
-			arrangedAs(t, w, v1alpha1.TopologyHierarchy, 2, 15)
+		"ClearPaths", fresh, func(w *world) {
+			becomes(v1alpha1.TopologyHierarchy, 15)(w)
+			_ = w.settle()
 			disturbances["mesh switched on"](w, 0)
 			p := w.peers[topology.PeerSpines]
 			p.Name, p.NodeSelector, p.PeerSelector = topology.PeerQuorumReflectors, "has("+label+")", "has("+label+")"
@@ -163,11 +164,11 @@ var examples = map[string]example{
 		"PromoteReflectors: make node node-02 a route reflector with cluster ID 244.0.0.1", "+ reflector node-02",
 	},
 	"the cloud does not answer: nothing is ordered": {
-		"AwaitProvider", fresh, func(_ *testing.T, w *world) { w.cloudSilent = true },
+		"AwaitProvider", fresh, func(w *world) { w.cloudSilent = true },
 		"AwaitProvider: awaits the provider to answer", "",
 	},
 	"zones are replaced by others: those are emptied before the cloud would refill them": {
-		"EmptyZones", migratedCluster, func(_ *testing.T, w *world) {
+		"EmptyZones", migratedCluster, func(w *world) {
 			w.d.Pool.Zones, w.d.Pool.SizePerZone = w.d.Pool.Zones[:2], 2
 		},
 		"RemoveReflector: take the route reflector role from node worker-09", "- reflector worker-09",
@@ -177,11 +178,11 @@ var examples = map[string]example{
 		"EnsurePool: bring the pool to 1 per zone", "+ pool",
 	},
 	"a zone has lost a worker: it gets another": {
-		"GrowPool", migratedCluster, func(_ *testing.T, w *world) { w.dropWorker("worker-07") },
+		"GrowPool", migratedCluster, func(w *world) { w.dropWorker("worker-07") },
 		"EnsurePool: bring the pool to 1 per zone", "+ worker worker-13",
 	},
 	"a reflector is cordoned while another is NotReady: a substitute is ordered": {
-		"OrderSubstitutes", migratedCluster, func(_ *testing.T, w *world) {
+		"OrderSubstitutes", migratedCluster, func(w *world) {
 			w.nodes["worker-07"].Cordoned = true
 			w.setAlive(false, w.nodes["worker-08"])
 		},
@@ -196,26 +197,26 @@ var examples = map[string]example{
 		"EnsurePool: bring the pool to 1 per zone", "+ choice of node-01",
 	},
 	"spec.bgp.clusterID is another: the reflectors get it one at a time": {
-		"ChangeID", migratedCluster, func(_ *testing.T, w *world) { w.d.ClusterID = "244.0.0.2" },
+		"ChangeID", migratedCluster, func(w *world) { w.d.ClusterID = "244.0.0.2" },
 		"ChangeClusterID: make node worker-07 a route reflector with cluster ID 244.0.0.2", "reflector worker-07: 244.0.0.1, now 244.0.0.2",
 	},
 	"the topology is another: reflectors move to their slots": {
-		"Reassign", migratedCluster, func(t *testing.T, w *world) { require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 3)) },
+		"Reassign", migratedCluster, becomes(v1alpha1.TopologyQuorum, 3),
 		"MoveReflectors: make node worker-07 a route reflector with cluster ID 244.0.0.1 in slot quorum-zone-1-1; 2 more", "reflector worker-07: 244.0.0.1, now 244.0.0.1 quorum-zone-1-1; 2 more",
 	},
 	"a reflector with pods was cordoned and replaced: the BGPPeers between it and the others go": {
-		"StrayPeeringsOffMesh", migratedInPlace, func(_ *testing.T, w *world) { w.nodes["node-02"].Cordoned = true },
+		"StrayPeeringsOffMesh", migratedInPlace, func(w *world) { w.nodes["node-02"].Cordoned = true },
 		"DeletePeers: delete BGPPeer rrpool.node-01.node-02.v4; 2 more", "- BGPPeer rrpool.node-01.node-02.v4; 2 more",
 	},
 	"the mesh is on and there is one reflector with pods too many: it gives the role back before the mesh goes": {
-		"Trim", migratedInPlace, func(_ *testing.T, w *world) {
+		"Trim", migratedInPlace, func(w *world) {
 			disturbances["mesh switched on"](w, 0)
 			w.nodes["node-02"].Cordoned = true
 		},
 		"RemoveReflector: take the route reflector role from node node-02", "- reflector node-02",
 	},
 	"others have switched the mesh on three times: it stays on": {
-		"AwaitMeshOwner", migratedCluster, func(_ *testing.T, w *world) {
+		"AwaitMeshOwner", migratedCluster, func(w *world) {
 			w.remembers = true
 			disturbances["mesh switched on"](w, 0)
 			w.memory.Reversed = []time.Time{w.now, w.now, w.now}
@@ -231,7 +232,7 @@ var examples = map[string]example{
 		"RetireWorker: bring the pool to 1 per zone, retiring [worker-09]", "- worker worker-09",
 	},
 	"a worker of the former flavor has become no node: it is removed": {
-		"RetireWorkers", migratedCluster, func(_ *testing.T, w *world) {
+		"RetireWorkers", migratedCluster, func(w *world) {
 			w.pool.Workers = append(w.pool.Workers, rollout.ObservedWorker{ID: "without-node", Zone: "zone-1", Former: true})
 		},
 		"RetireWorker: bring the pool to 1 per zone, retiring [without-node]", "- worker without-node",
@@ -241,11 +242,11 @@ var examples = map[string]example{
 		"RemoveReflector: take the route reflector role from node worker-09", "- reflector worker-09",
 	},
 	"a reflector with pods is cordoned soon after roles have moved: they stay for a while": {
-		"AwaitRoleRest", migratedInPlace, func(_ *testing.T, w *world) { w.d.RemovalDelay, w.nodes["node-02"].Cordoned = time.Minute, true },
+		"AwaitRoleRest", migratedInPlace, func(w *world) { w.d.RemovalDelay, w.nodes["node-02"].Cordoned = time.Minute, true },
 		"RemoveReflector: awaits 10m0s to have passed since node node-02 became a route reflector (ten times spec.rollout.removalDelay)", "",
 	},
 	"a reflector with pods is cordoned: another takes its place, then it gives its role back": {
-		"RemoveInPlace", migratedInPlace, func(_ *testing.T, w *world) { w.nodes["node-02"].Cordoned = true },
+		"RemoveInPlace", migratedInPlace, func(w *world) { w.nodes["node-02"].Cordoned = true },
 		"RemoveReflector: take the route reflector role from node node-02", "- reflector node-02",
 	},
 	"the surplus workers are gone: the cloud is told of the smaller pool": {
@@ -253,18 +254,20 @@ var examples = map[string]example{
 		"ShrinkPool: bring the pool to 1 per zone", "pool: 1 per zone, 3 zones, now 1 per zone, 2 zones",
 	},
 	"a node with pods that gave its role back leaves the pool": {
-		"LeavePool", migratedInPlace, func(_ *testing.T, w *world) { w.nodes["node-02"].Cordoned = true },
+		"LeavePool", migratedInPlace, func(w *world) { w.nodes["node-02"].Cordoned = true },
 		"ReleasePool: bring the pool to 1 per zone, retiring [node-02]", "- choice of node-02",
 	},
 	"a Quorum gets more reflectors, each for fewer clients: a BGPPeer selects fewer nodes once all serve": {
-		"Narrow", fresh, func(t *testing.T, w *world) {
-			*w = *arrangedAs(t, newWorld(1, 9, 3), v1alpha1.TopologyQuorum, 2, 6)
-			require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 9))
+		"Narrow", fresh, func(w *world) {
+			*w = *newWorld(1, 9, 3)
+			becomes(v1alpha1.TopologyQuorum, 6)(w)
+			_ = w.settle()
+			becomes(v1alpha1.TopologyQuorum, 9)(w)
 		},
 		"NarrowPeers: write BGPPeer rrpool-quorum.zone-1", "BGPPeer rrpool-quorum.zone-1 changed",
 	},
 	"the topology is another: a BGPPeer of the former one goes": {
-		"StrayPeers", migratedCluster, func(t *testing.T, w *world) { require.Empty(t, w.want(v1alpha1.TopologyQuorum, 2, 3)) },
+		"StrayPeers", migratedCluster, becomes(v1alpha1.TopologyQuorum, 3),
 		"DeletePeers: delete BGPPeer rrpool-clients", "- BGPPeer rrpool-clients",
 	},
 	"the mesh carries every pair of nodes: a reflector gives its role back": {
@@ -276,19 +279,19 @@ var examples = map[string]example{
 		"DeletePeers: delete BGPPeer rrpool-clients; delete BGPPeer rrpool-reflectors", "- BGPPeer rrpool-clients; - BGPPeer rrpool-reflectors",
 	},
 	"no BGPPeer selects by racks any more: their labels go": {
-		"ClearRacks", fresh, func(t *testing.T, w *world) { racksOfFive(t, w); atRest(t, w); back(t, w) },
+		"ClearRacks", fresh, func(w *world) { racksOfFive(w); _ = w.settle(); back(w) },
 		"ClearRacks: take node client-01 out of its rack; 11 more", "- rack of client-01; 11 more",
 	},
 	"a reflector is cordoned: a substitute is ordered before it gives its role back": {
-		"Substitute", migratedCluster, func(_ *testing.T, w *world) { w.nodes["worker-07"].Cordoned = true },
+		"Substitute", migratedCluster, func(w *world) { w.nodes["worker-07"].Cordoned = true },
 		"EnsurePool: bring the pool to 2 per zone", "pool: 1 per zone, 3 zones, now 2 per zone, 3 zones; 3 more",
 	},
 	"the status reporter of a reflector hangs: its report is waited for": {
-		"AwaitReports", migratedCluster, func(_ *testing.T, w *world) { w.nodes["worker-07"].hung = true },
+		"AwaitReports", migratedCluster, func(w *world) { w.nodes["worker-07"].hung = true },
 		"AskReflectors: awaits a status report from calico-node on worker-07", "",
 	},
 	"a reflector with pods is cordoned and no other node can take its place: it is said why": {
-		"AwaitNodes", migratedInPlace, func(_ *testing.T, w *world) {
+		"AwaitNodes", migratedInPlace, func(w *world) {
 			for _, m := range w.all() {
 				m.Cordoned = m.Name == "node-01" || !m.HasRoleLabel
 			}
@@ -296,11 +299,11 @@ var examples = map[string]example{
 		"AwaitNodes: awaits node node-01: it is cordoned, 4 more", "",
 	},
 	"a worker pool that has given way to another is deleted": {
-		"DeleteEmptied", migratedCluster, func(_ *testing.T, w *world) { w.pool.Emptied = "former" },
+		"DeleteEmptied", migratedCluster, func(w *world) { w.pool.Emptied = "former" },
 		"EnsurePool: bring the pool to 1 per zone", "",
 	},
 	"pods have addresses of no IPPool, which reflectors do not pass on: nothing is called steady": {
-		"AwaitRoutes", migratedCluster, func(_ *testing.T, w *world) {
+		"AwaitRoutes", migratedCluster, func(w *world) {
 			w.sees = func(o *rollout.Observed) { o.Routes.Ranges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }
 		},
 		"AwaitRoutes: awaits an IPPool that contains 192.168.1.0/26 of client-01, 8 more", "",
@@ -314,11 +317,11 @@ var examples = map[string]example{
 		"ReleasePool: release the nodes of the pool", "- choice of node-01",
 	},
 	"a person has changed the mesh and no reflector could carry the routes while that is undone: the annotation stays": {
-		"KeepNote", migratedCluster, func(t *testing.T, w *world) {
+		"KeepNote", migratedCluster, func(w *world) {
 			w.bgp.Saved.Password, w.cloudSilent = &plan.SecretRef{Name: "bgp", Key: "password"}, true
 			disturbances["mesh switched on"](w, 0)
 			w.setAlive(false, w.reflectors()...)
-			back(t, w)
+			back(w)
 		},
 		"ForgetMesh: awaits the default BGPConfiguration to have nodeMeshPassword of Secret bgp, key password, as before rrpool", "",
 	},
@@ -329,17 +332,25 @@ var examples = map[string]example{
 }
 
 // back sets spec.mode to FullMesh.
-func back(_ *testing.T, w *world) { w.d.Mode = v1alpha1.ModeFullMesh }
+func back(w *world) { w.d.Mode = v1alpha1.ModeFullMesh }
 
 // twoZones gives up the third of three zones.
-func twoZones(_ *testing.T, w *world) { w.d.Pool.Zones = w.d.Pool.Zones[:2] }
+func twoZones(w *world) { w.d.Pool.Zones = w.d.Pool.Zones[:2] }
 
 // racksOfFive asks for a Hierarchy of racks of at most five clients, in one zone.
-func racksOfFive(t *testing.T, w *world) {
-	t.Helper()
+func racksOfFive(w *world) {
 	*w = *newWorld(3, 12, 1)
 	w.d.Topology.MaxClients = 5
-	require.Empty(t, w.want(v1alpha1.TopologyHierarchy, 2, 3))
+	becomes(v1alpha1.TopologyHierarchy, 3)(w)
+}
+
+// becomes asks for another topology, in which each node has two of so many reflectors.
+func becomes(kind v1alpha1.TopologyType, reflectors int) func(*world) {
+	return func(w *world) {
+		if problem := w.want(kind, 2, reflectors); problem != "" {
+			panic(problem)
+		}
+	}
 }
 
 func (x example) begin(t *testing.T) *world {
@@ -352,7 +363,7 @@ func (x example) begin(t *testing.T) *world {
 		atRest(t, w)
 	}
 	if x.given != nil {
-		x.given(t, w)
+		x.given(w)
 		w.changed()
 	}
 	return w
