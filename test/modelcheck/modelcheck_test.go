@@ -159,6 +159,7 @@ var exceptions = map[string]string{
 	"lackPools":        "the model has no blocks outside of IPPools: rollout's TestTheMeshStaysForBlocksThatReflectorsDoNotPassOn",
 	"proveSessions":    "its parts are sessionsUp and provenBy",
 	"proveSessionsOf":  "its parts are sessionsUp and provenBy",
+	"proveBatch":       "its parts are unproven and meshSessions",
 	"proveSteady":      "only damps reflectors that flap, over minutes: rollout's TestFlappingReflectorsDoNotFlapTheMesh",
 	"ProveConnected":   "before the first in-place reflector: its part is meshSessions",
 	"ProveBIRD":        "writes nothing",
