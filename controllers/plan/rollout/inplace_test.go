@@ -128,6 +128,18 @@ func withPeer(o *rollout.Observed, node string, peer netip.Addr, edit func(*plan
 	})
 }
 
+func TestACordonOfAPersonIsNeverUndone(t *testing.T) {
+	w := newInPlaceWorld(1, 7, 1, 3)
+	w.d.Promotion = "Drain"
+	w.nodes["node-04"].Cordoned = true
+	require.Empty(t, w.settle())
+	require.True(t, w.nodes["node-04"].Cordoned)
+	require.False(t, w.nodes["node-04"].Pooled)
+	w.d.Mode = v1alpha1.ModeFullMesh
+	require.Empty(t, w.settle())
+	require.True(t, w.nodes["node-04"].Cordoned)
+}
+
 // A cordon of ours ends when the node serves in its new role, or when it fails meanwhile.
 func TestWhenACordonOfOursEnds(t *testing.T) {
 	w := atRest(t, newInPlaceWorld(1, 7, 1, 3))
