@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
-	"github.com/rrpool/rrpool/controllers/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden narratives anew")
@@ -98,66 +97,4 @@ func (w *world) runUnchecked(seconds int) {
 		w.deploy()
 		w.manage(-1)
 	}
-}
-
-// The negative controls: the same world, done wrong, must break the invariants, or the world proves nothing.
-func TestDoingItWrongIsCaught(t *testing.T) {
-	role := func(w *world, add bool) {
-		for _, m := range w.all() {
-			if m.Pooled {
-				m.HasRoleLabel, m.ClusterID, m.Marked, m.RoleSince = add, map[bool]string{true: "244.0.0.1"}[add], add, w.now
-			}
-		}
-	}
-	mesh := func(w *world, on bool) { w.bgp = plan.BGPConfig{Exists: true, Mesh: plan.Mesh{Enabled: &on}} }
-	for name, tc := range map[string]struct {
-		migrated bool
-		wrong    func(*world)
-	}{
-		"everything at once": {false, func(w *world) {
-			for _, x := range w.d.Pool.Zones {
-				w.addNode("rr-"+x, x, true)
-			}
-			role(w, true)
-			for _, p := range migratedPeers(t) {
-				w.peers[p.Name] = p
-			}
-			mesh(w, false)
-		}},
-		"mesh on and roles off at once": {true, func(w *world) { role(w, false); mesh(w, true) }},
-		"a password on all sessions at once": {true, func(w *world) {
-			for name, p := range w.peers {
-				p.Password = &plan.SecretRef{Name: "a", Key: "b"}
-				w.peers[name] = p
-			}
-		}},
-		"another cluster ID on all at once": {true, func(w *world) {
-			for i, m := range w.reflectors() {
-				m.ClusterID = "244.0.1." + string(rune('1'+i))
-			}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(1, 6, 3)
-			if tc.migrated {
-				require.Empty(t, w.settle())
-			}
-			tc.wrong(w)
-			w.changed()
-			caught := ""
-			for range 60 {
-				w.tick()
-				if caught = w.violation(); caught != "" {
-					break
-				}
-			}
-			require.NotEmpty(t, caught)
-		})
-	}
-}
-
-func migratedPeers(t *testing.T) map[string]plan.Peer {
-	t.Helper()
-	w := atRest(t, newWorld(2, 2, 1))
-	return w.peers
 }
