@@ -31,6 +31,11 @@ func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
 	if slices.ContainsFunc(actions, is[plan.Pause]) {
 		ctx = context.WithoutCancel(ctx) // a shutdown waits: half of these actions would cut a node off
 	}
+	return r.applyAll(ctx, s, actions, watchErr)
+}
+
+// applyAll takes actions in order, and returns their errors beside the one that there is.
+func (r *Reconciler) applyAll(ctx context.Context, s *Scope, actions []plan.Action, watchErr error) error {
 	together := slices.ContainsFunc(actions, func(a plan.Action) bool {
 		return !is[plan.SetReflector](a) && !is[plan.SetRack](a) && !is[plan.RefreshStatus](a)
 	})

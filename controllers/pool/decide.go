@@ -269,13 +269,7 @@ func poolSpec(s *Scope, want plan.PoolTarget, known *cloud.Pool) cloud.PoolSpec 
 			DedicatedHostPoolID:    spec.DedicatedHostPoolID,
 		},
 	}
-	if known != nil {
-		for _, w := range known.Workers {
-			if w.State == cloud.WorkerDeleting && !w.LeavingSince.IsZero() && s.now.Sub(w.LeavingSince) >= rollout.LeavingLimit {
-				out.Stuck = append(out.Stuck, w.ID)
-			}
-		}
-	}
+	out.Stuck = s.stuckWorkers(known)
 	for _, n := range s.Cluster.Nodes {
 		if n.Pooled && n.Ready && n.WorkerID != "" {
 			out.Ready = append(out.Ready, n.WorkerID)
@@ -288,16 +282,34 @@ func poolSpec(s *Scope, want plan.PoolTarget, known *cloud.Pool) cloud.PoolSpec 
 		out.Options.Networks[n.Zone] = cloud.Network{SubnetID: n.SubnetID, PrivateVLAN: n.PrivateVLAN, PublicVLAN: n.PublicVLAN}
 	}
 	if taint := taintOf(spec.Taint); taint.Key != "" {
-		out.Taints = []cloud.Taint{taint}
-		for _, node := range untainted(known, s.Cluster.Nodes, taint) {
-			out.Untainted = append(out.Untainted, node.WorkerID)
-		}
-		slices.Sort(out.Untainted)
-		out.TaintsSeen = slices.ContainsFunc(s.Cluster.Nodes, func(n plan.Node) bool {
-			return n.Pooled && n.WorkerID != "" && slices.Contains(n.Taints, written(taint)) && !former(known, n)
-		})
+		s.addTaint(&out, taint, known)
 	}
 	return out
+}
+
+// stuckWorkers returns the workers whose deletion nothing waits for any more.
+func (s *Scope) stuckWorkers(known *cloud.Pool) (ids []string) {
+	if known == nil {
+		return nil
+	}
+	for _, w := range known.Workers {
+		if w.State == cloud.WorkerDeleting && !w.LeavingSince.IsZero() && s.now.Sub(w.LeavingSince) >= rollout.LeavingLimit {
+			ids = append(ids, w.ID)
+		}
+	}
+	return ids
+}
+
+// addTaint adds the taint of the pool's nodes, and which of them have it.
+func (s *Scope) addTaint(out *cloud.PoolSpec, taint cloud.Taint, known *cloud.Pool) {
+	out.Taints = []cloud.Taint{taint}
+	for _, node := range untainted(known, s.Cluster.Nodes, taint) {
+		out.Untainted = append(out.Untainted, node.WorkerID)
+	}
+	slices.Sort(out.Untainted)
+	out.TaintsSeen = slices.ContainsFunc(s.Cluster.Nodes, func(n plan.Node) bool {
+		return n.Pooled && n.WorkerID != "" && slices.Contains(n.Taints, written(taint)) && !former(known, n)
+	})
 }
 
 // kindNow is the topology that the reflectors have: on the way from one to another, the larger one.

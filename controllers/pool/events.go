@@ -45,22 +45,31 @@ func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 		e.reason, e.related = "PeerWritten", peerRef(a.Peer.Name)
 	case plan.DeletePeer:
 		e.reason, e.related = "PeerDeleted", peerRef(a.Name)
-	case plan.DisableMesh:
-		e.reason = "MeshDisabled"
-	case plan.RestoreMesh:
-		e.reason = "MeshRestored"
-	case plan.NoteMesh:
-		e.reason = "MeshNoted"
-	case plan.ForgetMesh:
-		e.reason = "MeshForgotten"
 	case plan.CordonNode:
 		e.reason, e.related = "NodeCordoned", nodeRef(a.Node)
 	case plan.UncordonNode:
 		e.reason, e.related = "NodeUncordoned", nodeRef(a.Node)
 	default:
-		return poolEvent{}
+		if e.reason = meshReason(action); e.reason == "" {
+			return poolEvent{}
+		}
 	}
 	return e
+}
+
+// meshReason is the reason of an event about the mesh, "" of any other.
+func meshReason(action plan.Action) string {
+	switch action.(type) {
+	case plan.DisableMesh:
+		return "MeshDisabled"
+	case plan.RestoreMesh:
+		return "MeshRestored"
+	case plan.NoteMesh:
+		return "MeshNoted"
+	case plan.ForgetMesh:
+		return "MeshForgotten"
+	}
+	return ""
 }
 
 // racksLabelled is one event for all clients that a step labels, sent with the first.

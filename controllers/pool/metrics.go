@@ -272,6 +272,22 @@ func workerCounts(s *Scope, c *poolClient) (wanted, deployed int) {
 	return cmp.Or(s.Desired.Pool.SizePerZone*len(s.Desired.Pool.Zones), c.last.SizePerZone*len(c.last.Zones)), deployed
 }
 
+// addReflector adds what the report of a reflector shows.
+func (s *samples) addReflector(r evidence.Reflector, report plan.Status, now func() time.Time) {
+	s.add("reflector_sessions_established", r.Established, r.Node, r.Zone)
+	s.add("reflector_sessions_expected", r.Expected, r.Node, r.Zone)
+	if since := youngest(report); !since.IsZero() {
+		*s = append(*s, sample{"reflector_session_age_seconds", []string{r.Node, r.Zone}, func() float64 { return max(0, now().Sub(since).Seconds()) }})
+	}
+	if report.HasRoutes {
+		prefixes := sets.Set[netip.Prefix]{}
+		for _, route := range report.Routes {
+			prefixes.Insert(route.Prefix)
+		}
+		s.add("reflector_prefixes", prefixes.Len(), r.Node, r.Zone)
+	}
+}
+
 // addEachReflector adds what the reports of the reflectors say, and the sums of those that serve.
 func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
 	var reports []plan.Status
@@ -287,18 +303,7 @@ func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
 		if r.Serving { // the report of one that does not may be old
 			reports = append(reports, report)
 		}
-		s.add("reflector_sessions_established", r.Established, r.Node, r.Zone)
-		s.add("reflector_sessions_expected", r.Expected, r.Node, r.Zone)
-		if since := youngest(report); !since.IsZero() {
-			*s = append(*s, sample{"reflector_session_age_seconds", []string{r.Node, r.Zone}, func() float64 { return max(0, now().Sub(since).Seconds()) }})
-		}
-		if report.HasRoutes {
-			prefixes := sets.Set[netip.Prefix]{}
-			for _, route := range report.Routes {
-				prefixes.Insert(route.Prefix)
-			}
-			s.add("reflector_prefixes", prefixes.Len(), r.Node, r.Zone)
-		}
+		s.addReflector(r, report, now)
 	}
 	if reporting > 0 {
 		s.add("sessions_established", established)

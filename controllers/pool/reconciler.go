@@ -139,12 +139,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 
 func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	object, err := r.fetch(ctx)
-	if err != nil {
+	if err != nil || object == nil {
 		return reconcile.Result{}, err
-	}
-	if object == nil {
-		r.Metrics.objectAbsent()
-		return reconcile.Result{}, nil
 	}
 	if err := r.Leading(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -164,17 +160,22 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if s.paused() {
 		return r.reportPaused(ctx, s)
 	}
-	if err = r.apply(ctx, s); err == nil {
-		err = r.rememberPools(ctx, s)
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // a policy refuses it, and again each time: nothing waits for that
-			s.noteErr, err = err, nil
-		}
-		err = errors.Join(s.podsErr, err)
+	return r.finish(ctx, s, r.act(ctx, s))
+}
+
+// act applies the step, and lets the object go once nothing needs it.
+func (r *Reconciler) act(ctx context.Context, s *Scope) error {
+	if err := r.apply(ctx, s); err != nil {
+		return err
 	}
-	if err == nil && s.releasable() {
-		err = r.release(ctx, s)
+	err := r.rememberPools(ctx, s)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // a policy refuses it, and again each time: nothing waits for that
+		s.noteErr, err = err, nil
 	}
-	return r.finish(ctx, s, err)
+	if err = errors.Join(s.podsErr, err); err != nil || !s.releasable() {
+		return err
+	}
+	return r.release(ctx, s)
 }
 
 // Scope is one reconciliation: what was gathered, what was decided and what came of it.
@@ -267,6 +268,7 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 	if apierrors.IsNotFound(err) {
 		r.poolClient.forget()
 		r.problem, r.reportedProblem = "", "" // another object gets its own events
+		r.Metrics.objectAbsent()
 		return nil, nil
 	}
 	if err != nil {
