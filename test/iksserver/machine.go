@@ -253,12 +253,11 @@ func (s *Server) createPool(clusterKey, name, flavor string, size int, labels ma
 	case c.pool(name) != nil:
 		return nil, nil, refuse(http.StatusConflict, "E0d39", "Provisioning",
 			"A worker pool with the same name already exists within the cluster. Choose another name.")
+	case s.beliefs.RefusesZoneless:
+		return nil, nil, refuse(http.StatusBadRequest, "E9012", "BadRequest", "A worker pool needs a zone.")
 	}
 	if bad := s.labelled(labels); bad != nil {
 		return nil, nil, bad
-	}
-	if s.beliefs.RefusesZoneless {
-		return nil, nil, refuse(http.StatusBadRequest, "E9012", "BadRequest", "A worker pool needs a zone.")
 	}
 	if s.beliefs.DropsLabels {
 		labels = nil
@@ -269,10 +268,27 @@ func (s *Server) createPool(clusterKey, name, flavor string, size int, labels ma
 	if s.beliefs.ZonelessSizeIsLost {
 		p.size = 0
 	}
-	for i := 0; s.beliefs.FillsZoneless && i < len(c.Zones); i++ {
-		_ = s.addZone(c, p, c.defaultNetwork(c.Zones[i].ID)) // cannot fail for a new pool
+	if s.beliefs.FillsZoneless {
+		s.fillZones(c, p)
 	}
 	return c, p, nil
+}
+
+func (s *Server) fillZones(c *cluster, p *pool) {
+	for _, z := range c.Zones {
+		_ = s.addZone(c, p, c.defaultNetwork(z.ID)) // cannot fail for a new pool
+	}
+}
+
+// checkNetwork refuses a network that the zone does not have.
+func (c *cluster) checkNetwork(place *Zone, z *poolZone) *refusal {
+	switch {
+	case c.Provider == VPC && !slices.ContainsFunc(place.Subnets, func(n Subnet) bool { return n.ID == z.subnet }):
+		return refuse(http.StatusBadRequest, "E9007", "BadRequest", "The subnet %q does not exist in zone %s.", z.subnet, z.id)
+	case c.Provider == Classic && z.privateVLAN != "" && !slices.ContainsFunc(place.VLANs, func(v VLAN) bool { return v.ID == z.privateVLAN }):
+		return refuse(http.StatusBadRequest, "E0053", "BadRequest", "The private VLAN %q does not exist.", z.privateVLAN)
+	}
+	return nil
 }
 
 func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
@@ -284,15 +300,11 @@ func (s *Server) addZone(c *cluster, p *pool, z *poolZone) *refusal {
 		return refuse(http.StatusBadRequest, "E9005", "BadRequest", "The specified zone %s is not part of the region.", z.id)
 	case p.has(z.id):
 		return refuse(http.StatusConflict, "Ede7d", "Provisioning", "The zone is already part of the worker pool.")
-	case c.Provider == VPC && !slices.ContainsFunc(place.Subnets, func(n Subnet) bool { return n.ID == z.subnet }):
-		return refuse(http.StatusBadRequest, "E9007", "BadRequest", "The subnet %q does not exist in zone %s.", z.subnet, z.id)
 	case !slices.Contains(c.flavors(place), p.flavor):
 		return refuse(http.StatusBadRequest, "E4e5b", "BadRequest", "Could not find flavor in the requested zone.")
-	case c.Provider == Classic && z.privateVLAN != "" && !slices.ContainsFunc(place.VLANs, func(v VLAN) bool { return v.ID == z.privateVLAN }):
-		return refuse(http.StatusBadRequest, "E0053", "BadRequest", "The private VLAN %q does not exist.", z.privateVLAN)
 	}
-	if s.beliefs.DropsZones {
-		return nil
+	if bad := c.checkNetwork(place, z); bad != nil || s.beliefs.DropsZones {
+		return bad
 	}
 	p.zones = append(p.zones, z)
 	for range p.size {

@@ -42,16 +42,8 @@ const (
 )
 
 func (l *Lab) createCluster(ctx context.Context) error {
-	for i, network := range l.Families(l.PodNetwork()) {
-		pool := apiv3.NewIPPool()
-		pool.Name = fmt.Sprintf("default-ipv%d-ippool", 4+2*i)
-		pool.Spec = apiv3.IPPoolSpec{
-			CIDR: network.String(), BlockSize: blockBits + 96*i, NATOutgoing: true, NodeSelector: "all()",
-			IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
-		}
-		if _, err := l.calico.IPPools().Create(ctx, pool, options.SetOptions{}); err != nil {
-			return fmt.Errorf("creating the IP pool: %w", err)
-		}
+	if err := l.createIPPools(ctx); err != nil {
+		return err
 	}
 	release, _, err := programs.Calico()
 	if err != nil {
@@ -63,6 +55,26 @@ func (l *Lab) createCluster(ctx context.Context) error {
 	if _, err := l.calico.ClusterInformation().Create(ctx, info, options.SetOptions{}); err != nil {
 		return fmt.Errorf("creating the cluster information: %w", err)
 	}
+	return l.createBGPConfiguration(ctx)
+}
+
+func (l *Lab) createIPPools(ctx context.Context) error {
+	for i, network := range l.Families(l.PodNetwork()) {
+		pool := apiv3.NewIPPool()
+		pool.Name = fmt.Sprintf("default-ipv%d-ippool", 4+2*i)
+		pool.Spec = apiv3.IPPoolSpec{
+			CIDR: network.String(), BlockSize: blockBits + 96*i, NATOutgoing: true, NodeSelector: "all()",
+			IPIPMode: apiv3.IPIPModeNever, VXLANMode: apiv3.VXLANModeNever,
+		}
+		if _, err := l.calico.IPPools().Create(ctx, pool, options.SetOptions{}); err != nil {
+			return fmt.Errorf("creating the IP pool: %w", err)
+		}
+	}
+	return nil
+}
+
+// createBGPConfiguration creates one where the options differ from Calico's defaults.
+func (l *Lab) createBGPConfiguration(ctx context.Context) error {
 	config := apiv3.NewBGPConfiguration()
 	config.Name = "default"
 	if l.options.ASNumber != 0 {

@@ -217,6 +217,24 @@ const (
 	besides = 100 * time.Millisecond
 )
 
+// sorted returns the pairs that were never connected, that lost probes in a row, that did so while the machine itself lost some, and that
+// were not probed often enough.
+func (r Report) sorted() (unconnected, broken, doubtful, starved []Pair) {
+	for _, pair := range r.Pairs {
+		switch {
+		case pair.Unconnected:
+			unconnected = append(unconnected, pair)
+		case r.Broken(pair):
+			broken = append(broken, pair)
+		case pair.LongestRun > 1:
+			doubtful = append(doubtful, pair)
+		case pair.starved(r.Interval):
+			starved = append(starved, pair)
+		}
+	}
+	return unconnected, broken, doubtful, starved
+}
+
 // ZeroLoss returns nil if the report proves that nothing was lost: every pair was probed nearly all the time and connected, no pair lost two
 // probes in a row, and fewer than one probe in 10,000 was lost. Otherwise the error says what was lost, when, and by which pairs. For losses at
 // the time of an outage of the machine, it says that no loss can be ruled out.
@@ -226,21 +244,10 @@ func (r Report) ZeroLoss() error {
 	}
 	sent, all := r.Totals()
 	lost := all
-	var unconnected, starved, broken []Pair
-	doubtful := false
 	for _, pair := range r.Pairs {
 		lost -= r.explained(pair)
-		switch {
-		case pair.Unconnected:
-			unconnected = append(unconnected, pair)
-		case r.Broken(pair):
-			broken = append(broken, pair)
-		case pair.LongestRun > 1:
-			doubtful = true
-		case pair.starved(r.Interval):
-			starved = append(starved, pair)
-		}
 	}
+	unconnected, broken, doubtful, starved := r.sorted()
 	switch {
 	case len(unconnected) > 0:
 		return fmt.Errorf("%d pairs were never connected: %s", len(unconnected), names(unconnected))
@@ -248,7 +255,7 @@ func (r Report) ZeroLoss() error {
 		return fmt.Errorf("%d of %d pairs lost probes in a row: %s", len(broken), len(r.Pairs), names(broken))
 	case lost*singleLossOdds >= sent && lost > 0:
 		return fmt.Errorf("%d of %d probes were lost, one by one: %s", lost, sent, names(r.Lossy()))
-	case doubtful || all*singleLossOdds >= sent && all > 0:
+	case len(doubtful) > 0 || all*singleLossOdds >= sent && all > 0:
 		return fmt.Errorf("no loss can be ruled out: the machine itself lost probes of the control pair when %d of %d others were lost: %s",
 			all-lost, sent, names(r.Lossy()))
 	case len(starved) > 0:
