@@ -522,6 +522,11 @@ func strayPeers(c plan.Cluster, known map[string]bool) (out []string) {
 // routers clients of route reflectors, and by shared the reflectors announce what they learn with themselves as the next hop.
 type routerPeers struct{ all, only, members, shared []string }
 
+// isRouterPeer reports whether a BGPPeer of others is with something outside of the cluster.
+func isRouterPeer(p plan.Peer, nodes []plan.Node) bool {
+	return !p.Owned && p.Peering == "" && !p.Workloads && !rollout.InCluster(p, nodes)
+}
+
 func (f facts) routerPeers() (out routerPeers) {
 	c := f.snapshot.Cluster
 	reflectors, own := labelled(clients(f), true), c.BGP.ASN
@@ -529,10 +534,7 @@ func (f facts) routerPeers() (out routerPeers) {
 		own = cmp.Or(reflectors[0].ASN, own)
 	}
 	ordinary := labelled(slices.DeleteFunc(clients(f), func(n plan.Node) bool { return n.Pooled && f.iks() }), false)
-	for _, p := range c.Peers {
-		if p.Owned || p.Peering != "" || p.Workloads || rollout.InCluster(p, c.Nodes) {
-			continue
-		}
+	for _, p := range plan.Filter(c.Peers, func(p plan.Peer) bool { return isRouterPeer(p, c.Nodes) }) {
 		out.all = append(out.all, p.Name)
 		selects := func(nodes []plan.Node) bool { return simulate.Selects(p, nodes, f.object.Spec.BGP.NodeLabel) }
 		if !selects(reflectors) {
@@ -596,6 +598,11 @@ func routes(f facts) *Result {
 	if blocks := blocksNotPassed(f); blocks != nil && !r.BGPUnused() {
 		return blocks
 	}
+	return programs(f, r)
+}
+
+// programs says who programs the routes to the pods of which pools.
+func programs(f facts, r plan.Routes) *Result {
 	bird, felix, disputed, doubtful := programmed(r.Pools)
 	switch {
 	case len(r.Pools) == 0:

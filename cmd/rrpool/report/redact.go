@@ -137,14 +137,7 @@ func (r *redactor) value(name string, value any) any {
 		}
 		return value
 	case []any:
-		for i, inner := range value {
-			if i > 0 && isSecretArgument(value[i-1], inner) {
-				value[i] = gone
-				continue
-			}
-			value[i] = r.value(name, inner)
-		}
-		return value
+		return r.list(name, value)
 	case string:
 		if secretName.MatchString(name) && !reference.MatchString(name) && value != "" {
 			return gone
@@ -153,6 +146,17 @@ func (r *redactor) value(name string, value any) any {
 	default:
 		return value
 	}
+}
+
+func (r *redactor) list(name string, list []any) []any {
+	for i, inner := range list {
+		if i > 0 && isSecretArgument(list[i-1], inner) {
+			list[i] = gone
+			continue
+		}
+		list[i] = r.value(name, inner)
+	}
+	return list
 }
 
 // isSecretArgument reports whether an argument follows a flag whose value is a secret.

@@ -81,18 +81,7 @@ func (p page) facts() {
 		mode += ", being deleted"
 	}
 	p.fact("Mode", mode)
-	if reported.Step.Name != "" {
-		p.fact("Step", reported.Step.Name+p.since(reported.Step.Since))
-	}
-	if p.verbose && reported.Step.Rule != "" {
-		p.fact("Rule", reported.Step.Rule)
-	}
-	if !strings.Contains(p.Summary, reported.Step.Reason) {
-		p.fact("", reported.Step.Reason)
-	}
-	for i, what := range reported.Step.WaitingFor {
-		p.fact([]string{"Waits for", ""}[min(i, 1)], what)
-	}
+	p.step(reported.Step)
 	p.fact("Mesh", p.Mesh)
 	counts, _ := CountsOf(reported)
 	if counts.PoolWanted > 0 || reported.Pool != "" {
@@ -105,6 +94,21 @@ func (p page) facts() {
 	p.fact("Cost", costText(reported.Cost))
 	if p.verbose {
 		p.fact("Manager", strings.ToLower(string(p.Manager.Status))+": "+p.Manager.Message)
+	}
+}
+
+func (p page) step(step v1alpha1.StepStatus) {
+	if step.Name != "" {
+		p.fact("Step", step.Name+p.since(step.Since))
+	}
+	if p.verbose && step.Rule != "" {
+		p.fact("Rule", step.Rule)
+	}
+	if !strings.Contains(p.Summary, step.Reason) {
+		p.fact("", step.Reason)
+	}
+	for i, what := range step.WaitingFor {
+		p.fact([]string{"Waits for", ""}[min(i, 1)], what)
 	}
 }
 
