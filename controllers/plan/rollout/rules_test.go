@@ -298,6 +298,14 @@ var examples = map[string]example{
 		},
 		"AwaitNodes: awaits node node-01: it is cordoned, 4 more", "",
 	},
+	"all nodes but one are cordoned before the migration: it is said why they cannot be reflectors": {
+		"AwaitNodesUnderMesh", freshInPlace, func(w *world) {
+			for _, m := range w.all() {
+				m.Cordoned = m.Name != "node-01"
+			}
+		},
+		"AwaitNodes: awaits node node-02: it is cordoned, 5 more", "",
+	},
 	"a worker pool that has given way to another is deleted": {
 		"DeleteEmptied", migratedCluster, func(w *world) { w.pool.Emptied = "former" },
 		"EnsurePool: bring the pool to 1 per zone", "",
