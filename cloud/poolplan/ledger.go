@@ -182,12 +182,7 @@ func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
 	for i, r := range l.Requests {
 		for _, s := range p {
 			if s.Name == r.Pool {
-				l.Requests[i].Shown = r.Shown || s.shows(r, want, p.live())
-				l.Requests[i].Ready = 0
-				if r.Kind == Replace && s.hasNew(r, want.Ready) {
-					l.Requests[i].Ready = cmp.Or(r.Ready, s.Now.Unix())
-					l.Requests[i].Worked = r.Worked || s.Now.Unix()-l.Requests[i].Ready >= int64(proofTime.Seconds())
-				}
+				l.Requests[i] = s.updated(r, want, p.live())
 			}
 		}
 	}
@@ -200,6 +195,18 @@ func (p *Pair) See(l Ledger, want cloud.PoolSpec) Ledger {
 		p[i].Ledger, p[i].total = l, p.live()
 	}
 	return l
+}
+
+// updated gives r with what the pool shows of its effect now.
+func (s State) updated(r Request, want cloud.PoolSpec, live int) Request {
+	r.Shown = r.Shown || s.shows(r, want, live)
+	if r.Kind != Replace || !s.hasNew(r, want.Ready) {
+		r.Ready = 0
+		return r
+	}
+	r.Ready = cmp.Or(r.Ready, s.Now.Unix())
+	r.Worked = r.Worked || s.Now.Unix()-r.Ready >= int64(proofTime.Seconds())
+	return r
 }
 
 // seeShapes notes the sizes and zones of the pools, and when others have changed them.
@@ -227,7 +234,7 @@ func (s State) changedByOthers(l Ledger) bool {
 		case r.Pool != s.Name:
 		case r.Size > 0:
 			asked = r.Size
-		case !r.Shown && (r.Kind == AddZone || r.Kind == RemoveZone):
+		case !r.Shown && slices.Contains([]Kind{AddZone, RemoveZone}, r.Kind):
 			awaited = append(awaited, r.Zone)
 		}
 	}
@@ -240,11 +247,9 @@ func (s State) changedByOthers(l Ledger) bool {
 // live counts the workers of both pools.
 func (p *Pair) live() int {
 	n := 0
-	for _, s := range p {
-		for _, w := range s.Workers {
-			if w.State != cloud.WorkerDeleting {
-				n++
-			}
+	for _, w := range slices.Concat(p[0].Workers, p[1].Workers) {
+		if w.State != cloud.WorkerDeleting {
+			n++
 		}
 	}
 	return n
@@ -259,12 +264,13 @@ func (s State) shows(r Request, want cloud.PoolSpec, live int) bool {
 		return !s.Exists || s.Deleting
 	case SetTaints:
 		return s.TaintsUnseen || Tainted(s.Taints, want.Taints) // of what the cloud never shows, nothing can be said
-	case AddZone:
-		return slices.Contains(s.Zones, r.Zone)
-	case RemoveZone:
-		return !slices.Contains(s.Zones, r.Zone)
+	case AddZone, RemoveZone:
+		return slices.Contains(s.Zones, r.Zone) == (r.Kind == AddZone)
 	case Resize:
-		return r.Orders > 0 && live > r.Live || r.Orders == 0 && s.SizePerZone == r.Size
+		if r.Orders > 0 {
+			return live > r.Live
+		}
+		return s.SizePerZone == r.Size
 	case Remove, Replace:
 		_, there := s.worker(r.Worker)
 		return !there
@@ -289,23 +295,29 @@ func (s State) Request(step Step, want cloud.PoolSpec) Request {
 			r.Orders += max(0, step.Size-s.live(z))
 		}
 	case Replace:
-		r.Orders, r.Removals, r.Series, r.First = 1, 1, 1, r.At
-		for _, o := range s.Workers {
-			if o.Zone == step.Zone && o.ID != step.Worker {
-				r.Others = append(r.Others, o.ID)
-			}
-		}
-		if last, n := s.failedReplacements(step, want); n > 0 {
-			r.First, r.Series = last.First, n
-			if last.Worker != step.Worker {
-				r.Series++
-			}
-		}
+		return s.asReplacement(r, step, want)
 	case Remove:
 		if w.ID != "" { // else it goes already
 			r.Removals = 1
 		}
 	case None, Create, SetTaints, RemoveZone, DeletePool:
+	}
+	return r
+}
+
+// asReplacement gives r with the counts of a replacement, the other workers of its zone, and the series that it belongs to.
+func (s State) asReplacement(r Request, step Step, want cloud.PoolSpec) Request {
+	r.Orders, r.Removals, r.Series, r.First = 1, 1, 1, r.At
+	for _, o := range s.Workers {
+		if o.Zone == step.Zone && o.ID != step.Worker {
+			r.Others = append(r.Others, o.ID)
+		}
+	}
+	if last, n := s.failedReplacements(step, want); n > 0 {
+		r.First, r.Series = last.First, n
+		if last.Worker != step.Worker {
+			r.Series++
+		}
 	}
 	return r
 }
@@ -382,15 +394,11 @@ func (s State) repeated(step Step) (wait string, problem error) {
 	}
 	wait = fmt.Sprintf("the cloud to show that rrpool %s", step)
 	if len(tries) >= manyTries {
-		problem = s.unexpected(again, "rrpool %s, and the cloud has acknowledged that %d times since %s, without an effect: %s; it is asked for again at %s"+seeWho,
-			step, len(tries), clock(tries[len(tries)-1].at()), s.shape(), clock(again))
+		problem = s.unexpected(again, "rrpool %s, and the cloud has acknowledged that %d times since %s, without an effect: "+
+			"pool %s has %d workers, the size %d per zone, and the zones %s; it is asked for again at %s"+seeWho, step, len(tries), clock(tries[len(tries)-1].at()),
+			s.Name, s.total, s.SizePerZone, cmp.Or(cloud.Capped(s.Zones, ", "), "none"), clock(again))
 	}
 	return wait, problem
-}
-
-// shape says what the pool is like now.
-func (s State) shape() string {
-	return fmt.Sprintf("pool %s has %d workers, the size %d per zone, and the zones %s", s.Name, s.total, s.SizePerZone, cmp.Or(cloud.Capped(s.Zones, ", "), "none"))
 }
 
 // clock writes a time for a message.

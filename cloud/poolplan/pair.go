@@ -84,13 +84,7 @@ func (p Pair) Pool(want cloud.PoolSpec) cloud.Pool {
 	out := p.merged(want)
 	if lost, ok := p.unmarked(); ok {
 		out.Exists, out.Owned, out.Unmarked, out.ID, out.Name = true, false, lost.Unmarked, lost.ID, lost.Name
-		for _, w := range lost.Workers {
-			if !slices.ContainsFunc(out.Workers, func(o cloud.Worker) bool { return o.ID == w.ID }) {
-				out.Workers = append(slices.Clip(out.Workers), w)
-			}
-		}
-		slices.SortFunc(out.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
-		out.Emptied = ""
+		out.Workers, out.Emptied = union(out.Workers, lost.Workers), ""
 	}
 	for _, s := range p {
 		if s.Owned || s.Unmarked != "" {
@@ -109,6 +103,13 @@ func (p Pair) Pool(want cloud.PoolSpec) cloud.Pool {
 	return out
 }
 
+// union gives the workers of both lists, sorted by ID; one that is in both is as the first list has it.
+func union(first, second []cloud.Worker) []cloud.Worker {
+	all := slices.Concat(first, second)
+	slices.SortStableFunc(all, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(all, func(a, b cloud.Worker) bool { return a.ID == b.ID })
+}
+
 func (p Pair) merged(want cloud.PoolSpec) cloud.Pool {
 	growing, former := p.Sides(want)
 	if !former.Exists {
@@ -119,24 +120,21 @@ func (p Pair) merged(want cloud.PoolSpec) cloud.Pool {
 		out, size = former.Pool, 0
 		out.Zones, out.Workers, out.Problems = nil, nil, growing.Problems
 	}
-	zones, most := slices.Clone(out.Zones), 0
-	for _, w := range former.Workers {
-		w.Former, w.Outdated = true, cmp.Or(differences(former.Pool, want), "pool "+growing.Name+" takes over")
-		out.Workers = append(slices.Clip(out.Workers), w)
-		covered, wanted := slices.Contains(growing.Zones, w.Zone), len(want.Zones) == 0 || slices.Contains(want.Zones, w.Zone)
+	zones, most, leave := slices.Clone(out.Zones), 0, slices.Clone(former.Workers)
+	for i, w := range leave {
+		leave[i].Former, leave[i].Outdated = true, cmp.Or(differences(former.Pool, want), "pool "+growing.Name+" takes over")
 		if !slices.Contains(zones, w.Zone) && w.Zone != "" {
 			zones = append(zones, w.Zone)
 		}
-		if wanted {
+		if !givenUp(want, w.Zone) {
 			most = max(most, former.able(w.Zone, nil))
-			if !covered {
+			if !slices.Contains(growing.Zones, w.Zone) {
 				size = 0 // not everywhere has the cloud been asked for it
 			}
 		}
 	}
-	slices.SortFunc(out.Workers, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
-	slices.Sort(zones)
-	out.Zones, out.SizePerZone, out.Autoscaled = zones, size+most, growing.Autoscaled || former.Autoscaled
+	out.Workers, out.Zones = union(out.Workers, leave), slices.Sorted(slices.Values(zones))
+	out.SizePerZone, out.Autoscaled = size+most, growing.Autoscaled || former.Autoscaled
 	out.Problems = slices.Sorted(slices.Values(slices.Concat(out.Problems, former.Problems)))
 	if len(former.Workers) == 0 {
 		out.Emptied = former.Name
@@ -146,13 +144,7 @@ func (p Pair) merged(want cloud.PoolSpec) cloud.Pool {
 
 // able counts the workers of zone that are, or may become, nodes, without those that are dead.
 func (s State) able(zone string, dead []string) int {
-	n := 0
-	for _, w := range s.viable() {
-		if w.Zone == zone && !slices.Contains(dead, w.ID) {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(s.viable(), func(w cloud.Worker) bool { return w.Zone != zone || slices.Contains(dead, w.ID) }))
 }
 
 // Next gives the one next change towards want.
@@ -224,37 +216,32 @@ func takeOver(growing, former State, want cloud.PoolSpec) (step Step, err error)
 // shrinkFormer removes from the former pool the workers that want retires and those that are dead, and deletes it once it is
 // empty. It gives a zero Step where there is nothing to remove.
 func shrinkFormer(growing, former State, want cloud.PoolSpec) (Step, error) {
-	remove := func(w cloud.Worker) (Step, error) {
-		if former.Autoscaled {
-			return Step{}, autoscaled(former)
-		}
-		step := Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}
-		if err := former.overBudget(step, want); err != nil {
-			return Step{}, err
-		}
-		if refused := former.refusal(step); refused != nil && len(former.Workers) == 1 {
-			return former.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", former.Name)), nil // the last one may go with its pool alone
-		}
-		return former.unlessAsked(step, fmt.Sprintf("worker %s to go", w.ID)), nil
-	}
-	for _, id := range want.Retire {
-		if w, ok := former.worker(id); ok {
-			return remove(w)
+	for _, id := range slices.Concat(want.Retire, want.Replace) {
+		if w, ok := former.worker(id); ok && (slices.Contains(want.Retire, id) || growing.hasReplacementFor(w, want)) {
+			return former.removal(w, want)
 		}
 	}
-	for _, id := range want.Replace {
-		if w, ok := former.worker(id); ok && growing.hasReplacementFor(w, want) {
-			return remove(w)
-		}
-	}
-	named := func(w cloud.Worker) bool {
-		return w.State != cloud.WorkerDeleting && slices.Contains(want.Retire, w.ID)
-	}
-	if len(want.Retire) > 0 && !slices.ContainsFunc(growing.Workers, named) {
+	listed := func(id string) bool { _, ok := growing.worker(id); return ok }
+	if len(want.Retire) > 0 && !slices.ContainsFunc(want.Retire, listed) {
 		// Who names a worker that has gone meanwhile counts it, and would have one more ordered.
 		return waiting("workers that are gone to be listed no more"), nil
 	}
 	return former.finishFormer(!growing.Owned, want), nil
+}
+
+// removal gives the step that removes w from a former pool. Where the cloud refuses to remove the last worker, it deletes the pool.
+func (s State) removal(w cloud.Worker, want cloud.PoolSpec) (Step, error) {
+	step := Step{Kind: Remove, Worker: w.ID, Zone: w.Zone}
+	if s.Autoscaled {
+		return Step{}, autoscaled(s)
+	}
+	if err := s.overBudget(step, want); err != nil {
+		return Step{}, err
+	}
+	if len(s.Workers) == 1 && s.refusal(step) != nil {
+		return s.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", s.Name)), nil
+	}
+	return s.unlessAsked(step, fmt.Sprintf("worker %s to go", w.ID)), nil
 }
 
 // hasReplacementFor reports whether nothing in the former pool has to replace w, as this pool has a worker in its place.
