@@ -22,7 +22,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// datastoreVariable is the variable of calico-node that says where Calico keeps its objects; unset it is etcd.
+// datastoreVariable is the environment variable of calico-node that names Calico's datastore. The default is etcd.
 const datastoreVariable = "DATASTORE_TYPE"
 
 func datastore(f facts) *Result {
@@ -45,7 +45,7 @@ func datastore(f facts) *Result {
 		cmp.Or(f.information.hidden, fmt.Sprintf("neither calico-node's %s nor a ClusterInformation says", datastoreVariable))).do(remedy)
 }
 
-// calicoNodeVariable returns the value of an environment variable of calico-node, empty where it is not known.
+// calicoNodeVariable returns the value of an environment variable of calico-node, empty if it is not known.
 func (f facts) calicoNodeVariable(name string) (value string) {
 	if !f.calicoNode.found {
 		return ""
@@ -60,7 +60,7 @@ func (f facts) calicoNodeVariable(name string) (value string) {
 	return value
 }
 
-// versionUnknown returns the result where nothing says which version of Calico this is.
+// versionUnknown returns the result if ClusterInformation names no version of Calico. where describes the datastore.
 func (f facts) versionUnknown(where string) *Result {
 	why, remedy, result := cmp.Or(f.information.hidden, "there is no ClusterInformation default"), "rrpool is for Calico 3.21 and later", note
 	if f.information.found {
@@ -78,7 +78,7 @@ func isVersion(text string) bool {
 	return err == nil
 }
 
-// writes checks by dry runs whether the datastore would take what the manager writes first. They need the user's own right to write.
+// writes checks with dry runs whether the datastore would accept the manager's first writes. The user needs the right to write for that.
 func writes(f facts) *Result {
 	step := f.snapshot.Step
 	switch {
@@ -100,7 +100,7 @@ func writes(f facts) *Result {
 // inEtcd reports whether rrpool reads Calico's objects in an etcd.
 func (f facts) inEtcd() bool { return f.snapshot.Cluster.CalicoAPI == calico.EtcdAPI }
 
-// calicoNodeLabels are the values of k8s-app that calico-node's pods have: of Calico alone, of Canal, and of kubespray's Canal.
+// calicoNodeLabels are the values of the label k8s-app that calico-node's pods have: those of Calico, of Canal, and of Canal by kubespray.
 var calicoNodeLabels = []string{"calico-node", "canal", "canal-node"}
 
 // withBIRD is the value of CALICO_NETWORKING_BACKEND that starts BIRD.
@@ -118,7 +118,7 @@ func calicoNode(f facts) *Result {
 			do("see how calico-node runs here: rrpool goes by its reports then")
 	}
 	d := f.calicoNode.value
-	// A DaemonSet counts the nodes that it selects. Other nodes may have a BGP address too, and no calico-node.
+	// The DaemonSet counts only the nodes that it selects. Other nodes may have a BGP address but no calico-node.
 	expected, without := f.nodes(needsCalicoNode), f.nodes(func(n plan.Node) bool { return needsCalicoNode(n) && n.CalicoNode.Failing() })
 	want, ready := max(d.Status.DesiredNumberScheduled, int32(len(expected))), d.Status.NumberReady //nolint:gosec // G115: nodes of a cluster
 	is := fmt.Sprintf("calico-node is Ready on %d of %d nodes (%s/%s)", ready, want, d.Namespace, d.Name)
@@ -137,7 +137,7 @@ func calicoNode(f facts) *Result {
 	return warn("%s: steps wait for the others", is).do("%s", remedy)
 }
 
-// needsCalicoNode reports whether steps wait for sessions of the node, which calico-node has there.
+// needsCalicoNode reports whether steps wait for BGP sessions of the node, for which calico-node has to run there.
 func needsCalicoNode(n plan.Node) bool { return n.SpeaksBGP() && n.Ready && n.Reports() }
 
 func mesh(f facts) *Result {
@@ -154,7 +154,7 @@ func mesh(f facts) *Result {
 	return meshOffByOthers(f)
 }
 
-// meshOffByOthers is the result where the mesh is off and rrpool has not switched it off.
+// meshOffByOthers returns the result if the mesh is off and rrpool has not switched it off.
 func meshOffByOthers(f facts) *Result {
 	source, carried := rollout.Carried(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel)
 	off, step := warn("the node-to-node mesh is off, and not by rrpool: %s", carried), f.snapshot.Step
@@ -174,7 +174,7 @@ func meshOffByOthers(f facts) *Result {
 	return off.do("%s", f.switchMeshOn())
 }
 
-// switchMeshOn says how to switch the mesh on, or why not to.
+// switchMeshOn returns the remedy: how to switch the mesh on, or why the user should not.
 func (f facts) switchMeshOn() string {
 	if by := rollout.ByAddress(f.snapshot.Cluster, f.object.Spec.BGP.NodeLabel); by != "" {
 		return "do not switch it on beside BGPPeer " + by + " and others with a peerIP of nodes: their sessions would end; leave it off, or replace these by BGPPeers with a peerSelector first"
@@ -193,7 +193,8 @@ func (f facts) mixed() bool {
 	return slices.ContainsFunc(all, func(n plan.Node) bool { return as(n) != as(all[0]) })
 }
 
-// meshOff returns the warning not to remove BGPPeers and reflectors of others that the routes may depend on while the mesh is off.
+// meshOff returns a warning if the mesh is off and not by rrpool: as routes
+// may depend on the BGPPeers and reflectors of others, these have to stay.
 func (f facts) meshOff() []string {
 	if f.snapshot.Cluster.BGP.MeshOn() || f.snapshot.Cluster.Relied() {
 		return nil
@@ -220,7 +221,7 @@ func speaking(f facts) *Result {
 	return fine("BGP is enabled: every Ready node has a BGP address")
 }
 
-// doubtful returns the result where BIRD does not run or is not known to, nil where it is seen to run.
+// doubtful returns a result if BIRD does not run, or if it is not known whether BIRD runs; otherwise nil.
 func doubtful(f facts) *Result {
 	kind := strings.Split(f.information.value.Spec.ClusterType, ",")
 	switch {
@@ -237,7 +238,7 @@ func doubtful(f facts) *Result {
 	return nil
 }
 
-// annotations checks the annotations that Calico ignores because it cannot parse them: the node then lacks an address or an AS number.
+// annotations checks for annotations of nodes that Calico cannot parse and therefore ignores. Such a node lacks, say, its address or AS number.
 func annotations(f facts) *Result {
 	var unread []string
 	for _, n := range f.snapshot.Cluster.Nodes {
@@ -252,7 +253,7 @@ func annotations(f facts) *Result {
 		do("correct them, or restart calico-node there, which writes the addresses")
 }
 
-// nodeStatus checks whether calico-node can report sessions and routes, for which steps wait.
+// nodeStatus checks whether calico-node can report sessions and routes. Steps wait for these reports.
 func nodeStatus(f facts) *Result {
 	r := unless(reason.NodeStatusCRDMissing, "sessions can be observed: the API has CalicoNodeStatus, or spec.rollout.gate is Timer")(f)
 	switch {
@@ -273,7 +274,7 @@ func nodeStatus(f facts) *Result {
 		do("nothing: where it fails rrpool goes by the sessions alone, and says so")
 }
 
-// unknownProtocols says why nodes may have routes of protocols that Calico's reporter does not know.
+// unknownProtocols returns the reasons why nodes may have routes from protocols that Calico's reporter does not know.
 func (f facts) unknownProtocols() (why []string) {
 	for _, p := range f.snapshot.Cluster.Peers {
 		if p.Workloads {
@@ -293,7 +294,7 @@ func (f facts) unknownProtocols() (why []string) {
 	return why
 }
 
-// illegible checks the reports of calico-node for values that rrpool does not know; steps wait for ever for them.
+// illegible checks calico-node's reports for values that rrpool does not know. Steps wait for ever for the sessions or routes with such a value.
 func illegible(f facts) *Result {
 	var unread []string
 	all := f.snapshot.Cluster.Statuses
@@ -336,7 +337,7 @@ func passwords(f facts) *Result {
 	return fine("the password of the sessions is there, and calico-node may read it: %s", strings.Join(names, ", "))
 }
 
-// asNumbers checks that all nodes have one AS number: route reflection is iBGP.
+// asNumbers checks that all nodes have the same AS number: route reflection is iBGP.
 func asNumbers(f facts) *Result {
 	of := map[uint32][]string{}
 	for _, n := range clients(f) {
@@ -380,7 +381,8 @@ func addresses(f facts) *Result {
 	return fine("each node has a BGP address of its own")
 }
 
-// refuses makes the result for what the manager refuses before a migration. On reflectors, or with the mesh off, the manager goes on.
+// refuses returns fail if the manager refuses to begin a migration because of a problem. On
+// reflectors, or with the mesh off, the manager goes on all the same, so it returns warn.
 func (f facts) refuses() func(format string, args ...any) *Result {
 	if f.snapshot.Cluster.BGP.MeshOn() && rollout.Starting(f.snapshot.Cluster) {
 		return fail
@@ -388,7 +390,8 @@ func (f facts) refuses() func(format string, args ...any) *Result {
 	return warn
 }
 
-// sharedAddresses lists the BGP addresses that several usable nodes have, or those that a usable node shares with one that is not.
+// sharedAddresses lists the BGP addresses that several nodes have. If usable is set,
+// several usable nodes have the address, otherwise at most one of these nodes is usable.
 func sharedAddresses(nodes []plan.Node, usable bool) (out []string) {
 	among, all := plan.SharedAddresses(nodes, plan.Usable), plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
 	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
@@ -415,7 +418,7 @@ func unreachableAddresses(nodes []plan.Node) (out []string) {
 	return out
 }
 
-// reflectors checks that no node is a route reflector which rrpool did not make.
+// reflectors checks that rrpool has made every route reflector.
 func reflectors(f facts) *Result {
 	if foreign := f.nodes(func(n plan.Node) bool { return n.ClusterID != "" && !n.IsOurs() }); len(foreign) > 0 {
 		return fail("route reflectors that rrpool did not make: %s", plan.Few(foreign)).also(f.meshOff()...).see(reason.ForeignReflector)
@@ -423,7 +426,7 @@ func reflectors(f facts) *Result {
 	return fine("no node is a route reflector but by rrpool")
 }
 
-// peers checks the BGPPeers that are not rrpool's: to routers they are fine, between nodes they are not.
+// peers checks the BGPPeers that are not rrpool's: those to routers are fine, those between nodes are an error.
 func peers(f facts) *Result {
 	by := map[peerKind][]string{}
 	var idle []string
@@ -479,7 +482,7 @@ func (f facts) kindOf(p plan.Peer) peerKind {
 	return toRouters
 }
 
-// peerings checks the ClusterPeerings, and looks for BGPPeers of those that are gone.
+// peerings checks the ClusterPeerings, and looks for BGPPeers whose ClusterPeering or reflector is gone.
 func peerings(f facts) *Result {
 	if f.peerings.hidden != "" {
 		return unseen("ClusterPeerings", f.peerings.hidden)
@@ -503,7 +506,7 @@ func peerings(f facts) *Result {
 	return nil
 }
 
-// strayPeers lists the BGPPeers of ClusterPeerings whose reflector or ClusterPeering is gone.
+// strayPeers lists the BGPPeers of ClusterPeerings that are left over: the ClusterPeering or the reflector is gone.
 func strayPeers(c plan.Cluster, known map[string]bool) (out []string) {
 	for _, p := range c.Peers {
 		reflects := func(n plan.Node) bool { return n.Name == p.Node && n.HasRoleLabel && n.ClusterID != "" }
@@ -518,11 +521,12 @@ func strayPeers(c plan.Cluster, known map[string]bool) (out []string) {
 	return out
 }
 
-// routerPeers are the names of the BGPPeers of others to routers. only select route reflectors and no other node, members make their
-// routers clients of route reflectors, and by shared the reflectors announce what they learn with themselves as the next hop.
+// routerPeers names the BGPPeers to routers that are not rrpool's: all of them, and those with a problem.
+// BGPPeers in only select route reflectors and no other node. Those in members make their routers clients of
+// route reflectors. By those in shared, route reflectors announce learned routes with themselves as the next hop.
 type routerPeers struct{ all, only, members, shared []string }
 
-// isRouterPeer reports whether a BGPPeer of others is with something outside of the cluster.
+// isRouterPeer reports whether a BGPPeer is not rrpool's and connects nodes with something outside of the cluster.
 func isRouterPeer(p plan.Peer, nodes []plan.Node) bool {
 	return !p.Owned && p.Peering == "" && !p.Workloads && !rollout.InCluster(p, nodes)
 }
@@ -556,7 +560,7 @@ func (f facts) routerPeers() (out routerPeers) {
 	return out
 }
 
-// labelled gives all nodes the role label, or takes it from all.
+// labelled sets or removes the role label of all nodes in place, and returns them.
 func labelled(nodes []plan.Node, role bool) []plan.Node {
 	for i := range nodes {
 		nodes[i].HasRoleLabel = role
@@ -564,7 +568,7 @@ func labelled(nodes []plan.Node, role bool) []plan.Node {
 	return nodes
 }
 
-// routers checks the BGPPeers to routers, which learn other routes where their sessions are with route reflectors.
+// routers checks the BGPPeers to routers. A router may learn other routes from a route reflector than from the nodes themselves.
 func routers(f facts) *Result {
 	peers := f.routerPeers()
 	services, single := f.snapshot.Cluster.BGP.Services, []string{}
@@ -601,7 +605,7 @@ func routes(f facts) *Result {
 	return programs(f, r)
 }
 
-// programs says who programs the routes to the pods of which pools.
+// programs reports whether Felix or BIRD programs the routes to the pods of each IPPool.
 func programs(f facts, r plan.Routes) *Result {
 	bird, felix, disputed, doubtful := programmed(r.Pools)
 	switch {
@@ -624,7 +628,7 @@ func programs(f facts, r plan.Routes) *Result {
 	return fine("BGP carries the routes to pods").also(bird...)
 }
 
-// bgpUnused is the result where BGP carries no routes to pods.
+// bgpUnused returns the result if BGP carries no routes to pods: a warning once a migration has begun, else an error.
 func bgpUnused(f facts) *Result {
 	why := f.snapshot.Cluster.Routes.BGPUnusedReason()
 	if f.begun() {
@@ -633,7 +637,7 @@ func bgpUnused(f facts) *Result {
 	return fail("%s: route reflectors would change nothing for them", why).see(reason.NoRoutesOverBGP)
 }
 
-// blocksNotPassed is the result where route reflectors do not pass on the routes of some blocks, nil where they pass on all.
+// blocksNotPassed returns the result if route reflectors do not pass on the routes to some IPAM blocks, nil if they pass on all.
 func blocksNotPassed(f facts) *Result {
 	outside, marked := f.snapshot.Cluster.NotPassed()
 	refuses := warn
@@ -656,8 +660,8 @@ func (f facts) begun() bool {
 	return f.snapshot.Cluster.BGP.Saved != nil || len(f.nodes(plan.Node.IsOurs)) > 0
 }
 
-// programmed sorts the IPPools by who programs their routes: BIRD alone (or Felix not, and BGP does not export them), Felix alone, both or
-// neither, or not known.
+// programmed sorts the IPPools by who programs their routes: BIRD, Felix, both or neither (disputed), or not known
+// (doubtful). If BGP does not export a pool and Felix does not program its routes, the pool counts as BIRD's.
 func programmed(pools []plan.PoolRoutes) (bird, felix, disputed, doubtful []string) {
 	for _, p := range pools {
 		switch text := p.String(); {

@@ -1,4 +1,4 @@
-// Package check is the command `rrpool check`: whether a cluster is fit for rrpool, and what to do where it is not.
+// Package check is the command `rrpool check`. It reports whether a cluster is fit for rrpool, and a remedy for each problem.
 package check
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// flags are those of `rrpool check`.
+// flags holds the flags of `rrpool check`.
 type flags struct {
 	snapshot.Flags
 	pre      bool
@@ -20,7 +20,7 @@ type flags struct {
 	output   string
 }
 
-// New makes the command.
+// New makes the command `rrpool check`.
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := iostreams.Command(&cobra.Command{
@@ -70,7 +70,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return nil
 }
 
-// marks are the signs of the statuses, and colours their colours.
+// marks and colours give the sign and the colour of each status.
 var (
 	marks   = map[Status]string{OK: "√", Note: "·", Warning: "‼", Error: "×"}
 	colours = map[Status]string{OK: iostreams.Green, Note: iostreams.Dim, Warning: iostreams.Yellow, Error: iostreams.Red}
@@ -110,7 +110,7 @@ func (r Result) table(s iostreams.Streams) {
 	}
 }
 
-// summary returns the last line: the verdict and the counts.
+// summary returns the line with the verdict and the counts.
 func summary(v view) string {
 	n, verdict := v.Counts, "Fit"
 	switch {

@@ -29,16 +29,16 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// facts are what is known about a cluster. Checks use nothing else.
+// facts holds everything that was read about a cluster. Checks use nothing else.
 type facts struct {
 	now time.Time
-	// pre is set before rrpool is installed.
+	// pre is the flag --pre: rrpool need not be installed yet.
 	pre bool
 	// context and server name the cluster, namespace is the manager's, file is the value of --filename.
 	context, server, namespace, file string
-	// version is the apiserver's.
+	// version is the version of the apiserver.
 	version string
-	// snapshot is what the manager would observe and do; where it is nil, blind says why.
+	// snapshot is what the manager would observe and do. If snapshot is nil, blind says why.
 	snapshot *snapshot.Snapshot
 	blind    string
 	// object is the RouteReflectorPool of the file, else of the cluster (stored), else one with all defaults.
@@ -49,37 +49,38 @@ type facts struct {
 	definition seen[*apiextensionsv1.CustomResourceDefinition]
 	deployment seen[*appsv1.Deployment]
 	manager    status.Manager
-	// managerRights are the rights that the manager needs and lacks.
+	// managerRights says which of the rights that the manager needs are missing.
 	managerRights answer
 
 	information seen[*apiv3.ClusterInformation]
-	// calicoNode is the likeliest DaemonSet of calico-node, calicoNodes are the names of all with its label.
+	// calicoNode is the DaemonSet that most likely is calico-node. calicoNodes names all DaemonSets with its label.
 	calicoNode  seen[*appsv1.DaemonSet]
 	calicoNodes []string
 	backend     seen[string]
 	passwords   []password
 
-	// reporter is the rights that calico-node needs to report its sessions and lacks.
+	// reporter says which of the rights that calico-node needs to report its sessions are missing.
 	reporter answer
 	// updates is IBM's ConfigMap that limits how many classic workers are updated at once.
 	updates seen[*corev1.ConfigMap]
 }
 
-// seen is an object that was read. hidden says why it could not be: then it is not known whether there is one.
+// seen is the result of reading an object. If reading failed, hidden says why, and whether the object exists is unknown.
 type seen[T any] struct {
 	value  T
 	found  bool
 	hidden string
 }
 
-// answer is which of the asked rights a user lacks. hidden says why that is not known.
+// answer says which rights a user lacks, of the number asked for. If that is not known, hidden says why.
 type answer struct {
 	asked   int
 	lacking []rbac.Right
 	hidden  string
 }
 
-// password is the Secret with the password of sessions that a field names, and what calico-node lacks of the rights to read it.
+// password is the Secret to which field refers, with the password of BGP
+// sessions. reader says which rights to read this Secret calico-node lacks.
 type password struct {
 	plan.SecretRef
 	field  string
@@ -100,7 +101,7 @@ func (f facts) nodes(which func(plan.Node) bool) (out []string) {
 	return out
 }
 
-// problem returns the datastore's problem of that reason, nil for none.
+// problem returns the problem of that reason which the datastore reports, nil for none.
 func (f facts) problem(reason string) *plan.Problem {
 	for _, p := range f.snapshot.Cluster.Problems {
 		if p.Reason == reason {
@@ -114,12 +115,12 @@ func (f facts) problem(reason string) *plan.Problem {
 type gatherer struct {
 	*cluster.Connection
 	facts
-	// lose cancels all further requests, with the reason.
+	// lose cancels all further requests. Its argument is the reason.
 	lose context.CancelCauseFunc
 }
 
-// gather reads the facts about a cluster for an object, nil for the cluster's own or the defaults. It fails only where the cluster does
-// not answer at all, or does not know the user.
+// gather reads the facts about a cluster. If object is nil, it takes the cluster's RouteReflectorPool, or else one
+// with all defaults. It fails only if the apiserver does not answer or does not accept the user, or if ctx ends.
 func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alpha1.RouteReflectorPool, now time.Time) (facts, error) {
 	version, err := c.Version(ctx)
 	if err != nil {
@@ -160,7 +161,7 @@ func (f *flags) gather(ctx context.Context, c *cluster.Connection, object *v1alp
 	return g.facts, nil
 }
 
-// hide says why an object could not be read. It cancels further requests where the server does not answer, or does not know the user.
+// hide returns why an object could not be read. If the server does not answer or does not accept the user, hide cancels all further requests.
 func (g *gatherer) hide(err error, verb string, object runtime.Object) string {
 	kind, _ := g.GroupVersionKindFor(object)
 	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
@@ -172,7 +173,7 @@ func (g *gatherer) hide(err error, verb string, object runtime.Object) string {
 	return explained.Error()
 }
 
-// get reads an object. An unknown kind counts as an object that is not there.
+// get reads an object. If the apiserver does not know the kind, the object counts as not found.
 func get[T client.Object](ctx context.Context, g *gatherer, object T, namespace, name string) seen[T] {
 	err := g.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 	return found(g, object, err, "get")
@@ -186,9 +187,9 @@ func found[T runtime.Object](g *gatherer, object T, err error, verb string) seen
 	return out
 }
 
-// gatherCalico reads of Calico what the manager does not.
+// gatherCalico reads the facts about Calico that the manager's snapshot does not have.
 func (g *gatherer) gatherCalico(ctx context.Context) {
-	_ = g.FindCalico(ctx) // the check of id sight reports the error
+	_ = g.FindCalico(ctx) // check sight reports the error
 	g.information = get(ctx, g, &apiv3.ClusterInformation{}, "", "default")
 	g.calicoNodes, g.calicoNode = g.daemonSets(ctx)
 	if g.calicoNode.found {
@@ -204,8 +205,8 @@ func (g *gatherer) gatherCalico(ctx context.Context) {
 	}
 }
 
-// likelier compares by how likely a DaemonSet is calico-node, whose label any tenant may use: one in the host's network comes first, then
-// one that runs, one in Calico's namespaces, and one for more nodes.
+// likelier is a comparison function that sorts the likelier calico-node first, as any tenant may use its label. It compares, in this
+// order: hostNetwork, whether any node should run the DaemonSet, whether it is in one of Calico's namespaces, its number of nodes.
 func likelier(a, b *appsv1.DaemonSet) int {
 	is := func(what func(*appsv1.DaemonSet) bool) int { return plan.TrueFirst(what(a), what(b)) }
 	return cmp.Or(
@@ -216,8 +217,8 @@ func likelier(a, b *appsv1.DaemonSet) int {
 	)
 }
 
-// daemonSets returns the names of all DaemonSets with calico-node's label, and the likeliest one. A user who may not list those of all
-// namespaces sees those of Calico's.
+// daemonSets returns the names of all DaemonSets with calico-node's label, and the one that most likely
+// is calico-node. If the user may not list DaemonSets in all namespaces, it looks in Calico's only.
 func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*appsv1.DaemonSet]) {
 	all := &appsv1.DaemonSetList{}
 	answer := found(g, all, g.List(ctx, all), "list")
@@ -259,7 +260,7 @@ func (g *gatherer) backendOf(ctx context.Context, d *appsv1.DaemonSet) seen[stri
 	return seen[string]{hidden: variable.Name + " is in something that is not read"}
 }
 
-// mayReport asks whether calico-node may read and update CalicoNodeStatuses. In an etcd it needs no rights.
+// mayReport asks whether calico-node may read and update CalicoNodeStatuses. If Calico's datastore is etcd, calico-node needs no right for that.
 func (g *gatherer) mayReport(ctx context.Context) answer {
 	d := g.calicoNode.value
 	switch {
@@ -275,7 +276,7 @@ func (g *gatherer) mayReport(ctx context.Context) answer {
 	return g.missing(ctx, rights, serviceAccount(d.Namespace, cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")))
 }
 
-// gatherPassword reads the Secret with a password, and asks whether calico-node may read it.
+// gatherPassword reads the Secret to which field refers, and asks whether calico-node may read this Secret.
 func (g *gatherer) gatherPassword(ctx context.Context, ref *plan.SecretRef, field string) {
 	if ref == nil {
 		return

@@ -21,7 +21,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// oldest is the first Kubernetes whose apiserver knows every field of our CRD: validation rules have had a fieldPath since.
+// oldest is the first version of Kubernetes that knows every field of our CRD: 1.28 introduced fieldPath in validation rules.
 var oldest = version.MustParseGeneric("1.28")
 
 func kubernetesVersion(f facts) *Result {
@@ -57,7 +57,7 @@ func managerRights(f facts) *Result {
 	return fine("the manager may do all %d things that it needs", a.asked)
 }
 
-// named renders rights, with all verbs for one resource together.
+// named renders rights, one text for each resource with all its verbs.
 func named(rights []rbac.Right) []string {
 	var things []string
 	verbs := map[string][]string{}
@@ -85,11 +85,11 @@ func serviceAccount(namespace, name string) authorizationv1.SubjectAccessReviewS
 	}
 }
 
-// missing asks which of the rights the user lacks, eight at a time.
+// missing asks which of the rights the user lacks, with up to eight requests at a time.
 func (g *gatherer) missing(ctx context.Context, rights []rbac.Right, who authorizationv1.SubjectAccessReviewSpec) answer {
 	out := answer{asked: len(rights)}
 	may, hidden := make([]bool, len(rights)), make([]string, len(rights))
-	// Who may not create the first review may not create any.
+	// A user who may not create the first review may not create any.
 	if may[0], hidden[0] = g.may(ctx, rights[0], who); hidden[0] != "" {
 		return answer{asked: len(rights), hidden: hidden[0]}
 	}
@@ -103,7 +103,7 @@ func (g *gatherer) missing(ctx context.Context, rights []rbac.Right, who authori
 	return out
 }
 
-// may asks whether the user has a right. hidden says why that is not known.
+// may returns whether the user has a right. If that is not known, hidden says why.
 func (g *gatherer) may(ctx context.Context, r rbac.Right, who authorizationv1.SubjectAccessReviewSpec) (allowed bool, hidden string) {
 	resource, subresource, _ := strings.Cut(r.Resource, "/")
 	review := &authorizationv1.SubjectAccessReview{Spec: who}
@@ -137,7 +137,7 @@ func object(f facts) *Result {
 	return fine("there is a RouteReflectorPool, with mode %s", f.object.Spec.Mode)
 }
 
-// decision says what the manager would do next, or why nothing.
+// decision says what the manager would do next, or why it would do nothing.
 func decision(f facts) *Result {
 	step := f.snapshot.Step
 	switch {
@@ -174,7 +174,7 @@ func definition(f facts) *Result {
 	return fail("rrpool's CRD does not serve version %s", v1alpha1.GroupVersion.Version).do("install that of this version: %s", applyDefinition)
 }
 
-// manager checks that the manager runs. Under another name, or outside of the cluster, it has no Deployment here and holds the lease.
+// manager checks that the manager runs. A manager under another name or outside of the cluster has no Deployment here, but holds the lease.
 func manager(f facts) *Result {
 	d := f.deployment
 	switch {

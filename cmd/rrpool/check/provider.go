@@ -25,7 +25,7 @@ func clients(f facts) []plan.Node {
 func size(f facts) *Result {
 	switch n := len(clients(f)); {
 	case n == 0:
-		return nil // the check of id bgp says it
+		return nil // check bgp reports that no node speaks BGP
 	case n < meshIsFine:
 		return note("nodes that speak BGP: %d; up to about %d the mesh is fine as well", n, meshIsFine)
 	default:
@@ -56,7 +56,7 @@ func zones(f facts) *Result {
 	return fine("%d zones: %s", len(parts), plan.Few(parts))
 }
 
-// eligible checks that enough existing nodes can be route reflectors, and one more.
+// eligible checks that enough existing nodes can be route reflectors, and at least one more as a replacement.
 func eligible(f facts) *Result {
 	nodes, d, speaking := f.snapshot.Cluster.Nodes, f.snapshot.Desired, len(clients(f))
 	if speaking == 0 {
@@ -111,7 +111,8 @@ func provider(f facts) *Result {
 	return fine("route reflectors are workers of IBM Cloud Kubernetes Service, which answers: worker pool %s is rrpool's, with %s", p.Name, iostreams.Number(len(p.Workers), "worker"))
 }
 
-// unavailable makes the result for a problem of the provider. Some problems are of this user or of the moment, and not the manager's.
+// unavailable returns the result for a problem of the provider. It is an error only
+// if the manager stops at the problem: some problems pass, or are only this user's.
 func (f facts) unavailable(p plan.Problem) *Result {
 	switch {
 	case p.Reason == reason.CredentialsMissing && f.pre:
@@ -127,15 +128,17 @@ func (f facts) unavailable(p plan.Problem) *Result {
 	return refusal(p)
 }
 
-// updatesConfig is the ConfigMap that limits how many workers of a classic cluster IBM updates at once, by label.
+// updatesConfig is the ConfigMap that limits how many workers of a classic
+// cluster IBM updates at once. A limit applies to the nodes with a label.
 const updatesConfig = "ibm-cluster-update-configuration"
 
-// classic reports whether the nodes are on IBM's classic infrastructure, by their label.
+// classic reports whether a node has the label of IBM's classic infrastructure.
 func (f facts) classic() bool {
 	return f.iks() && slices.ContainsFunc(f.snapshot.Cluster.Nodes, func(n plan.Node) bool { return n.Labels["ibm-cloud.kubernetes.io/iaas-provider"] == "softlayer" })
 }
 
-// updates checks that an update of all workers takes one reflector at a time. IBM may round its percentage up.
+// updates checks that an update of all workers takes one reflector at a time.
+// As IBM may round up, the percentage must not exceed one worker of the pool.
 func updates(f facts) *Result {
 	type rule struct {
 		MaxUnavailablePercentage           int

@@ -11,8 +11,8 @@ import (
 // Status is how serious a result is.
 type Status string
 
-// The statuses, worst last. A Note is no problem; with a Warning rrpool works, or something could not be checked; with an Error rrpool
-// does not work, or refuses to.
+// The statuses, worst last. Note: no problem. Warning: rrpool works but the user should
+// look, or something could not be checked. Error: rrpool does not work, or refuses to.
 const (
 	OK      Status = "ok"
 	Note    Status = "note"
@@ -24,12 +24,12 @@ const (
 type Result struct {
 	ID     string `json:"id"`
 	Status Status `json:"status"`
-	// Unchecked is set where the user cannot see what the check looks at.
+	// Unchecked is set if the question of the check could not be answered.
 	Unchecked bool `json:"unchecked,omitempty"`
 	// Message is what was found, with its values and without a full stop. Details are further lines.
 	Message string   `json:"message"`
 	Details []string `json:"details,omitempty"`
-	// Remedy is what to do about it, and Link the page that explains a warning or an error.
+	// Remedy says what the user should do, and Link is the page that explains a warning or an error.
 	Remedy string `json:"remedy,omitempty"`
 	Link   string `json:"link,omitempty"`
 }
@@ -43,10 +43,11 @@ func note(format string, args ...any) *Result { return result(Note, format, args
 func warn(format string, args ...any) *Result { return result(Warning, format, args) }
 func fail(format string, args ...any) *Result { return result(Error, format, args) }
 
-// unseen makes the result for what the user cannot see. why is a sentence with its remedy, as cluster.Explain returns it.
+// unseen returns an Unchecked warning for something that the user cannot
+// read. why is a sentence with the remedy, as Connection.Explain returns it.
 func unseen(what, why string) *Result { return unknown("%s could not be checked: %s", what, why) }
 
-// unknown makes the result for a question that what was found does not answer.
+// unknown returns an Unchecked warning: what was read does not answer the question of the check.
 func unknown(format string, args ...any) *Result {
 	r := warn(format, args...)
 	r.Unchecked = true
@@ -65,19 +66,19 @@ func (r *Result) also(details ...string) *Result {
 	return r
 }
 
-// reason links to the section of a reason. Without it the link leads to the section of the check.
+// reason links to the section of a reason. A warning or an error without a link gets that of its check (resultsOf).
 func (r *Result) reason(name string) *Result {
 	r.Link = plan.Docs + plan.Page(name)
 	return r
 }
 
-// see adds the remedy of a reason, and links to its section.
+// see sets the remedy and the link of a reason.
 func (r *Result) see(name string) *Result { return r.reason(name).do("%s", reason.Of(name).Remedy) }
 
-// refusal makes the result for a problem for which the manager changes nothing.
+// refusal returns the error for a problem that keeps the manager from changing anything.
 func refusal(p plan.Problem) *Result { return fail("%s: %s", p.Reason, p.Message).see(p.Reason) }
 
-// unless makes a check for a problem that the datastore may report. otherwise is the message where it does not.
+// unless returns a check that fails if the datastore reports a problem of that reason. otherwise is the message if it reports none.
 func unless(name, otherwise string) func(facts) *Result {
 	return func(f facts) *Result {
 		if p := f.problem(name); p != nil {
@@ -87,14 +88,14 @@ func unless(name, otherwise string) func(facts) *Result {
 	}
 }
 
-// check is one question about a cluster. look returns nil where the question makes no sense.
+// check is one question about a cluster. look returns nil if the question does not apply to this cluster.
 type check struct {
 	// id names the check in -o json and in docs/check.md.
 	id   string
 	look func(facts) *Result
 }
 
-// group is checks under one heading.
+// group is a list of checks under one heading.
 type group struct {
 	name   string
 	checks []check
@@ -135,7 +136,7 @@ func groups() []group {
 	}
 }
 
-// only makes a check that applies to some clusters.
+// only restricts a check to clusters for which where is true.
 func only(where func(facts) bool, look func(facts) *Result) func(facts) *Result {
 	return func(f facts) *Result {
 		if !where(f) {
@@ -150,27 +151,27 @@ func visibly(f facts) bool    { return f.snapshot != nil }
 func withCalico(f facts) bool { return visibly(f) && f.problem(reason.CalicoNotInstalled) == nil }
 func onNodes(f facts) bool    { return visibly(f) && !f.iks() }
 
-// schemaVersion is that of `check -o json`. It changes when a field changes its meaning or is removed.
+// schemaVersion is the version of the format of `check -o json`. It changes when a field changes its meaning or is removed.
 const schemaVersion = "rrpool.io/check/v1"
 
-// view is the answer of the command.
+// view is the answer, as -o json prints it.
 type view struct {
 	SchemaVersion string `json:"schemaVersion"`
 	GeneratedAt   string `json:"generatedAt"`
-	// Cluster is the context, Server its address, Namespace the manager's.
+	// Cluster is the context, Server the address of its apiserver, Namespace the manager's namespace.
 	Cluster   string `json:"cluster"`
 	Server    string `json:"server"`
 	Namespace string `json:"namespace"`
-	// Pre is set where the question is whether rrpool can be installed, and Fit where there is no error.
+	// Pre is set with --pre: then the question is whether rrpool can be installed. Fit is set if no check found an error.
 	Pre    bool        `json:"pre"`
 	Fit    bool        `json:"fit"`
 	Counts counts      `json:"counts"`
 	Groups []groupView `json:"groups"`
-	// Next is the command to type next.
+	// Next is the command that the user should run next.
 	Next string `json:"next"`
 }
 
-// counts are the numbers of results. Unchecked counts the warnings whose Unchecked is set.
+// counts has the number of results of each status. Unchecked results are counted as Warnings too.
 type counts struct {
 	OK        int `json:"ok"`
 	Notes     int `json:"notes"`
@@ -191,7 +192,7 @@ type groupView struct {
 	Checks []Result `json:"checks"`
 }
 
-// judge runs the checks. called is how the user calls the program.
+// judge runs the checks. called is how the user calls this program, for the command in Next.
 func judge(f facts, called string) view {
 	v := view{
 		SchemaVersion: schemaVersion, GeneratedAt: f.now.UTC().Format(time.RFC3339),
@@ -215,7 +216,7 @@ func judge(f facts, called string) view {
 	return v
 }
 
-// resultsOf returns the results by the ID of their check. That of the manager's decision is left out where another check explains it.
+// resultsOf returns the results by the ID of their check. It leaves out the manager's decision if another result links to the same section.
 func resultsOf(f facts) map[string]*Result {
 	out, explained := map[string]*Result{}, map[string]bool{}
 	for _, g := range groups() {
@@ -237,7 +238,7 @@ func resultsOf(f facts) map[string]*Result {
 	return out
 }
 
-// next returns the command to type next.
+// next returns the command that the user should run next.
 func next(f facts, fit bool, called string) string {
 	filename := ""
 	if f.file != "" {
