@@ -30,7 +30,7 @@ func (p *Provider) list(ctx context.Context) ([]plan.Node, error) {
 func (p *Provider) rules(want cloud.PoolSpec, nodes []plan.Node) selection.Rules {
 	r := selection.Rules{
 		PerZone: want.SizePerZone, Zones: want.Zones,
-		Preferred: p.cfg.Preferred, Excluded: p.cfg.Excluded, Lost: p.lost,
+		Preferred: p.cfg.Preferred, Excluded: p.cfg.Excluded, Lost: func(n plan.Node) bool { return p.isLost(n) || p.isStuck(n) },
 	}
 	if len(r.Zones) == 0 {
 		r.Zones = plan.Zones(nodes, plan.Node.SpeaksBGP)
@@ -38,14 +38,13 @@ func (p *Provider) rules(want cloud.PoolSpec, nodes []plan.Node) selection.Rules
 	return r.Of(nodes)
 }
 
-// lost nodes have been NotReady for longer than the grace, or calico-node has been failing before they got the role.
-func (p *Provider) lost(n plan.Node) bool {
-	since := n.ReadyChanged
-	if n.Ready {
-		since = n.CalicoNode.Since
-	}
-	failing := !n.Ready || !n.IsOurs() && n.CalicoNode.Failing()
-	return failing && p.cfg.Now().Sub(since) > p.cfg.NotReadyGrace
+func (p *Provider) isLost(n plan.Node) bool {
+	return plan.IsLost(n, p.cfg.Now().Sub(n.ReadyChanged), p.cfg.NotReadyGrace)
+}
+
+// isStuck reports whether calico-node has been failing for the grace on a node that has not got the role.
+func (p *Provider) isStuck(n plan.Node) bool {
+	return !n.IsOurs() && n.CalicoNode.Failing() && p.cfg.Now().Sub(n.CalicoNode.Since) >= p.cfg.NotReadyGrace
 }
 
 // poolOf gives the pool that the nodes make up.
@@ -83,10 +82,10 @@ func (p *Provider) worker(n plan.Node, rules selection.Rules) cloud.Worker {
 	switch reason := rules.Unfit(n); {
 	case reason != "":
 		w.State, w.Message = cloud.WorkerFailed, reason
-	case p.lost(n) && n.Ready:
-		w.State, w.Message = cloud.WorkerFailed, fmt.Sprintf("calico-node has not been Ready there for longer than %s", p.cfg.NotReadyGrace)
-	case p.lost(n):
-		w.State, w.Message = cloud.WorkerFailed, fmt.Sprintf("it has been NotReady for longer than %s", p.cfg.NotReadyGrace)
+	case p.isLost(n):
+		w.State, w.Message = cloud.WorkerFailed, fmt.Sprintf("it has been NotReady for %s or longer", p.cfg.NotReadyGrace)
+	case p.isStuck(n):
+		w.State, w.Message = cloud.WorkerFailed, fmt.Sprintf("calico-node has not been Ready there for %s or longer", p.cfg.NotReadyGrace)
 	case !n.Ready:
 		w.State, w.Message = cloud.WorkerUnhealthy, "it is NotReady"
 	}

@@ -241,13 +241,13 @@ func TestAPoolIsItsMembers(t *testing.T) {
 		Workers: []cloud.Worker{
 			worker("a1", "a", cloud.WorkerDeployed, ""),
 			worker("a2", "a", cloud.WorkerUnhealthy, "it is NotReady"),
-			worker("b1", "b", cloud.WorkerFailed, "it has been NotReady for longer than 1m0s"),
+			worker("b1", "b", cloud.WorkerFailed, "it has been NotReady for 1m0s or longer"),
 			worker("b2", "b", cloud.WorkerFailed, "it is cordoned"),
 			worker("free", "", cloud.WorkerDeployed, ""),
 			worker("windows", "w", cloud.WorkerFailed, "it announces no BGP address"),
 		},
 		Problems: []string{
-			"node b1 in zone b: it has been NotReady for longer than 1m0s",
+			"node b1 in zone b: it has been NotReady for 1m0s or longer",
 			"node b2 in zone b: it is cordoned",
 			"node windows in zone w: it announces no BGP address",
 		},

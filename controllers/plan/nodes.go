@@ -29,6 +29,9 @@ func Includes(nodes []Node, n Node) bool {
 	return slices.ContainsFunc(nodes, func(x Node) bool { return x.Name == n.Name })
 }
 
+// IsLost reports whether a node is being deleted, or has been NotReady for the grace.
+func IsLost(n Node, notReadyFor, grace time.Duration) bool { return n.Deleting || !n.Ready && notReadyFor >= grace }
+
 // Latest returns the latest of some times.
 func Latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 

@@ -24,7 +24,7 @@ import (
 // refreshes are applied. An error of the cloud is remembered and reported, not returned: the cloud has its own back-off.
 func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
 	actions, watchErr := s.Step.Actions, r.watch(ctx, s)
-	if watchErr != nil && !s.Step.Urgent && !urgent(s) {
+	if watchErr != nil && !s.Step.Urgent && !skipsCloud(s) {
 		// The safety net needs the reports that can be asked for, whichever cannot.
 		actions = onlyRefreshes(actions)
 	}

@@ -36,7 +36,7 @@ func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 		return nil
 	}
 	given := plan.PoolTarget{Zones: s.object.Spec.Provider.IKS.Zones} // what the spec alone says of the pool
-	if s.disconnected != nil || urgent(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s), poolSpec(s, given, nil)) {
+	if s.disconnected != nil || skipsCloud(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s), poolSpec(s, given, nil)) {
 		return nil
 	}
 	// The answer may have taken half a minute: reflectors that died meanwhile must be seen.
@@ -131,8 +131,8 @@ func (r *Reconciler) interval(s *Scope) time.Duration {
 	}
 }
 
-// urgent: the mesh has to come back, and never waits for the cloud.
-func urgent(s *Scope) bool {
+// skipsCloud reports whether the step brings the mesh back, which never waits for the cloud.
+func skipsCloud(s *Scope) bool {
 	if !s.reflecting() {
 		return s.Step.Name != rollout.Steady
 	}
@@ -202,8 +202,8 @@ func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known
 	return max(low, min(known.SizePerZone, high)), err
 }
 
-// clientsOf are the nodes that route reflectors are there for: those that speak
-// BGP and are not dedicated to reflecting. A reflector with workloads is a client too.
+// clientsOf returns the nodes that the pool is sized for: those that speak BGP and are not dedicated to reflecting, Ready or not.
+// A reflector with workloads is a client too.
 func clientsOf(s *Scope) []plan.Node {
 	return slices.DeleteFunc(slices.Clone(s.Cluster.Nodes), func(n plan.Node) bool {
 		return !n.SpeaksBGP() || n.Pooled && !s.inPlace()

@@ -72,10 +72,7 @@ func (t *target) inAssignedSlot(n plan.Node) bool {
 	return n.Marked && n.HasRoleLabel && n.ClusterID == id && (!t.arranged() || n.Slot == slot)
 }
 
-// isLost reports whether a node has been NotReady for the grace, or is being deleted.
-func (t *target) isLost(n plan.Node) bool {
-	return n.Deleting || !n.Ready && t.notReadyFor(n) >= t.d.NotReadyGrace
-}
+func (t *target) isLost(n plan.Node) bool { return plan.IsLost(n, t.notReadyFor(n), t.d.NotReadyGrace) }
 
 func (t *target) notReadyFor(n plan.Node) time.Duration {
 	return t.clock.Since(plan.Latest(n.ReadyChanged, t.ClockSet))
