@@ -30,7 +30,9 @@ func Includes(nodes []Node, n Node) bool {
 }
 
 // IsLost reports whether a node is being deleted, or has been NotReady for the grace.
-func IsLost(n Node, notReadyFor, grace time.Duration) bool { return n.Deleting || !n.Ready && notReadyFor >= grace }
+func IsLost(n Node, notReadyFor, grace time.Duration) bool {
+	return n.Deleting || !n.Ready && notReadyFor >= grace
+}
 
 // Latest returns the latest of some times.
 func Latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

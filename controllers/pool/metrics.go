@@ -87,8 +87,8 @@ func (m *Metrics) datastoreCall(method string, began time.Time, err error) {
 	m.calls.WithLabelValues(method, result).Observe(time.Since(began).Seconds())
 }
 
-// objectAbsent notes that there is no object, so nothing to export.
-func (m *Metrics) objectAbsent() {
+// noteObjectAbsent notes that there is no object, so nothing to export.
+func (m *Metrics) noteObjectAbsent() {
 	var out samples
 	out.add("object_present", 0)
 	m.cluster.observedAt = time.Time{}

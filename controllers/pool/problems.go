@@ -138,8 +138,8 @@ func lateProblem(s *Scope, waiting []string) *plan.Problem {
 	return nil
 }
 
-// labelled says which nodes others label again and again, nil for none.
-func labelled(s *Scope) *plan.Problem {
+// strayLabelProblem says which nodes others label again and again, nil for none.
+func strayLabelProblem(s *Scope) *plan.Problem {
 	label := s.object.Spec.BGP.NodeLabel
 	return plan.ProblemIf(len(s.Step.Labelled) > 0, reason.LabelReturns, "others put the label %s on nodes that are no route reflectors, as often as rrpool removes it: %s: "+
 		"find what does (kubectl get nodes -l %s --show-managed-fields -o yaml) and stop it; rrpool removes it ever more seldom", label, few(s.Step.Labelled), label)

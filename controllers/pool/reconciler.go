@@ -268,7 +268,7 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 	if apierrors.IsNotFound(err) {
 		r.poolClient.forget()
 		r.problem, r.reportedProblem = "", "" // another object gets its own events
-		r.Metrics.objectAbsent()
+		r.Metrics.noteObjectAbsent()
 		return nil, nil
 	}
 	if err != nil {
@@ -280,7 +280,7 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 // finish reports the reconciliation once, and says when to look again.
 func (r *Reconciler) finish(ctx context.Context, s *Scope, err error) (reconcile.Result, error) {
 	if s.released {
-		r.Metrics.objectAbsent()
+		r.Metrics.noteObjectAbsent()
 		return reconcile.Result{}, nil
 	}
 	r.remember(ctx, s)

@@ -356,7 +356,7 @@ func (r *Reconciler) worstProblem(s *Scope) *plan.Problem {
 	if provider := providerProblem(s, &r.poolClient); provider != nil && s.needsProvider() {
 		return provider
 	}
-	return cmp.Or(overdue, labelled(s), s.warning)
+	return cmp.Or(overdue, strayLabelProblem(s), s.warning)
 }
 
 func degraded(s *Scope, problem *plan.Problem, failure error) metav1.Condition {

@@ -137,7 +137,7 @@ var exceptions = map[string]string{
 	"forgetMesh":       "runs when nothing else is left",
 	"releasePool":      "runs when nothing else is left",
 	"inReport":         "its part is provenBy",
-	"promoteInPlace":   "its gates are mayStart, promoteFirst and Carry",
+	"promoteInPlace":   "its gates are mayStart, promoteFirst and ProveCarried",
 	"locked":           "writes nothing",
 	"refuseSpec":       "writes nothing; the explorer changes no spec",
 	"healUnread":       "is healRoles, sooner",

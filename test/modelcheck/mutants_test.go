@@ -218,7 +218,7 @@ var Mutations = []Mutation{
 	{"under mesh", "underMesh", "return change", "the mesh, before reflector sessions restart", "probe: a password", ""},
 	{"safety net", "safetyNet", "return nil", "the mesh when too few serve", "probe: two failures", ""},
 	{"carriers", "ProveWith", "return &Proof{}", "others that carry an in-place node's routes", "probe: existing nodes, 3 of 5", ""},
-	{"promotion gate", "Carry", "return &Proof{}", "the same, at a promotion", "probe: existing nodes, there", ""},
+	{"promotion gate", "ProveCarried", "return &Proof{}", "the same, at a promotion", "probe: existing nodes, there", ""},
 	{"stage demotion", "stepDown", "return nil", "other reflectors before an in-place node gives the role back", "probe: existing nodes, a cordon", ""},
 	{"stage promotion", "makeClient", "return nil", "other reflectors before an in-place node gets the role", "probe: existing nodes, there", ""},
 	{"bridge", "isBridged", "return true", "a reflector of both, while a session is reversed", "probe: existing nodes, a cordon", ""},

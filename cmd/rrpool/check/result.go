@@ -110,22 +110,22 @@ func groups() []group {
 		{"rrpool", []check{{"crd", definition}, {"manager", manager}, {"object", object}, {decisionID, only(visibly, decision)}}},
 		{"Calico", []check{
 			{"calico", only(visibly, unless(reason.CalicoNotInstalled, "Calico is there: the API has its BGPPeers and BGPConfigurations"))},
-			{"datastore", only(withCalico, datastore)},
-			{"writes", only(withCalico, writes)},
-			{"calico-node", only(withCalico, calicoNode)},
-			{"bgp", only(withCalico, speaking)},
-			{"annotations", only(withCalico, annotations)},
-			{"node-status", only(withCalico, nodeStatus)},
-			{"reports", only(withCalico, illegible)},
-			{"addresses", only(withCalico, addresses)},
-			{"mesh", only(withCalico, mesh)},
-			{"password", only(withCalico, passwords)},
-			{"as-numbers", only(withCalico, asNumbers)},
-			{"reflectors", only(withCalico, reflectors)},
-			{"peers", only(withCalico, peers)},
-			{"peerings", only(withCalico, peerings)},
-			{"routers", only(withCalico, routers)},
-			{"routes", only(withCalico, routes)},
+			{"datastore", only(hasCalico, datastore)},
+			{"writes", only(hasCalico, writes)},
+			{"calico-node", only(hasCalico, calicoNode)},
+			{"bgp", only(hasCalico, speaking)},
+			{"annotations", only(hasCalico, annotations)},
+			{"node-status", only(hasCalico, nodeStatus)},
+			{"reports", only(hasCalico, illegible)},
+			{"addresses", only(hasCalico, addresses)},
+			{"mesh", only(hasCalico, mesh)},
+			{"password", only(hasCalico, passwords)},
+			{"as-numbers", only(hasCalico, asNumbers)},
+			{"reflectors", only(hasCalico, reflectors)},
+			{"peers", only(hasCalico, peers)},
+			{"peerings", only(hasCalico, peerings)},
+			{"routers", only(hasCalico, routers)},
+			{"routes", only(hasCalico, routes)},
 		}},
 		{"Cluster", []check{{"size", only(visibly, size)}, {"zones", only(visibly, zones)}}},
 		{"Provider", []check{
@@ -146,10 +146,10 @@ func only(where func(facts) bool, look func(facts) *Result) func(facts) *Result 
 	}
 }
 
-func after(f facts) bool      { return !f.pre }
-func visibly(f facts) bool    { return f.snapshot != nil }
-func withCalico(f facts) bool { return visibly(f) && f.problem(reason.CalicoNotInstalled) == nil }
-func onNodes(f facts) bool    { return visibly(f) && !f.iks() }
+func after(f facts) bool     { return !f.pre }
+func visibly(f facts) bool   { return f.snapshot != nil }
+func hasCalico(f facts) bool { return visibly(f) && f.problem(reason.CalicoNotInstalled) == nil }
+func onNodes(f facts) bool   { return visibly(f) && !f.iks() }
 
 // schemaVersion is the version of the format of `check -o json`. It changes when a field changes its meaning or is removed.
 const schemaVersion = "rrpool.io/check/v1"

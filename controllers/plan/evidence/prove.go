@@ -146,9 +146,9 @@ func (e *Evidence) settled(since []time.Time, of int, least time.Duration) time.
 	return last
 }
 
-// Carry returns what is missing until these reflectors carry x's routes, whatever becomes of x's own sessions with clients.
+// ProveCarried returns what is missing until these reflectors carry x's routes, whatever becomes of x's own sessions with clients.
 // While the mesh is on, x relies on it, so they have to serve all nodes; without it x relies on them already.
-func (e *Evidence) Carry(x plan.Node, carriers []plan.Node) *Proof {
+func (e *Evidence) ProveCarried(x plan.Node, carriers []plan.Node) *Proof {
 	if e.opts.Timer || e.cluster.BGP.MeshOn() {
 		p := e.ProveWith(x, carriers)
 		if !e.opts.Timer && len(e.Unready) > 0 {

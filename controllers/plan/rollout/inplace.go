@@ -106,7 +106,7 @@ func (v *view) promoteStaged(x plan.Node) *Step {
 	if len(stage) > 0 {
 		return do("StagePeers", promote.Reason+": the others prepare to carry its routes", stage...)
 	}
-	g := v.ev.Carry(x, v.carriers(x))
+	g := v.ev.ProveCarried(x, v.carriers(x))
 	if !g.IsComplete() {
 		return await(g, promote.Name, promote.Reason+", once the others carry its routes")
 	}

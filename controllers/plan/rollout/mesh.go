@@ -228,7 +228,7 @@ const AwaitMeshOwner = "AwaitMeshOwner"
 
 // hasOurs reports whether anything of ours is left in the cluster's BGP.
 func (v *view) hasOurs() bool {
-	return len(v.Current) > 0 || v.BGP.Saved != nil || v.hasPeers()
+	return len(v.Current) > 0 || v.BGP.Saved != nil || v.hasOwnPeers()
 }
 
 // restoreMesh switches the mesh on as it was before. Where it was switched on, or changed, by others meanwhile, what

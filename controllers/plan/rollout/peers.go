@@ -191,8 +191,8 @@ func (v *view) addPrice(change *Step) {
 	}
 }
 
-// hasPeers reports whether a BGPPeer of ours exists.
-func (v *view) hasPeers() bool {
+// hasOwnPeers reports whether a BGPPeer of ours exists.
+func (v *view) hasOwnPeers() bool {
 	return slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned })
 }
 

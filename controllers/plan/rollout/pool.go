@@ -70,7 +70,7 @@ func awaitWorkers(v *view) *Step {
 	if v.Pool == nil || v.isReady() {
 		return nil
 	}
-	s := ensure("EnsurePool", fmt.Sprintf("%d of %d dedicated nodes are Ready", len(plan.Filter(v.wanted, plan.Usable)), v.total), v.pool)
+	s := ensure("EnsurePool", fmt.Sprintf("%d of %d dedicated nodes are Ready", len(plan.Filter(v.wanted, plan.Usable)), v.total), v.poolForNow)
 	s.Actions, s.WaitingFor = nil, v.missingNodes()
 	return s
 }
@@ -78,7 +78,7 @@ func awaitWorkers(v *view) *Step {
 // toOrder returns the pool that the cloud is asked for, with the workers to replace. Zones that are being given up get workers as well where
 // that cannot be avoided, and they are needed until others serve.
 func (v *view) toOrder() plan.PoolTarget {
-	want := v.pool
+	want := v.poolForNow
 	want.Retire, want.Replace = nil, v.failed()
 	if zones := v.refilledZones(); len(zones) > 0 {
 		want.Refill = len(want.Replace) > 0 || v.Pool.Drifted != "" || !v.canEmpty(zones)
@@ -214,7 +214,7 @@ const oldSubstitute = 24 * time.Hour
 
 // whyLarger returns why the pool is larger than it should be while there is nothing to do, "" where it is not.
 func (v *view) whyLarger() string {
-	if v.pool.SizePerZone == v.d.Pool.SizePerZone {
+	if v.poolForNow.SizePerZone == v.d.Pool.SizePerZone {
 		return ""
 	}
 	n, _ := plan.First(v.Nodes, v.isRelieved)
@@ -229,11 +229,11 @@ func (v *view) whyLarger() string {
 // A substitute that has failed is replaced where one is needed. In other zones it stays until it is surplus: the cloud
 // would order another one for each that goes.
 func substitute(v *view) *Step {
-	if v.Pool == nil || v.pool.SizePerZone == v.d.Pool.SizePerZone {
+	if v.Pool == nil || v.poolForNow.SizePerZone == v.d.Pool.SizePerZone {
 		return nil
 	}
 	leaving := plan.Filter(v.wanted, func(n plan.Node) bool { return n.IsOurs() && v.isLeaving(n) })
-	want := v.pool
+	want := v.poolForNow
 	want.Replace = nil
 	for _, w := range v.Pool.Workers {
 		needed := slices.ContainsFunc(leaving, func(n plan.Node) bool { return n.Zone == w.Zone })
@@ -265,7 +265,7 @@ func (v *view) substituteFor(n plan.Node, want plan.PoolTarget) *Step {
 // isExtra reports whether a worker is of a zone that has its size without it, while each has one more.
 func (v *view) isExtra(w ObservedWorker) bool {
 	rest := plan.Filter(v.Pool.Workers, func(o ObservedWorker) bool { return o.ID != w.ID && o.Zone == w.Zone && !o.Deleting && !v.isDead(o) })
-	return v.pool.SizePerZone > v.d.Pool.SizePerZone && len(rest) >= v.d.Pool.SizePerZone
+	return v.poolForNow.SizePerZone > v.d.Pool.SizePerZone && len(rest) >= v.d.Pool.SizePerZone
 }
 
 // spares returns the workers of a zone that may yet become reflectors in the place of others.
@@ -332,7 +332,7 @@ func retireWorkers(v *view) *Step {
 }
 
 func (v *view) retireWorker(w ObservedWorker) *Step {
-	want := v.pool
+	want := v.poolForNow
 	want.Retire = []string{w.ID}
 	s := ensure("RetireWorker", fmt.Sprintf("worker %s is no longer needed in zone %s", w.ID, w.Zone), want)
 	s.WaitingFor = []string{fmt.Sprintf("worker %s to be gone", w.ID)}
@@ -354,7 +354,7 @@ func (v *view) surplusWorker(n plan.Node) (ObservedWorker, bool) {
 
 // isOverfull reports whether the cloud runs more workers in a zone than wanted.
 func (v *view) isOverfull(zone string) bool {
-	allowed := v.pool.SizePerZone
+	allowed := v.poolForNow.SizePerZone
 	if len(v.d.Pool.Zones) > 0 && !slices.Contains(v.d.Pool.Zones, zone) {
 		allowed = 0
 	}
@@ -366,7 +366,7 @@ func deleteEmptied(v *view) *Step {
 	if v.Pool == nil || v.Pool.Emptied == "" {
 		return nil
 	}
-	return ensure("EnsurePool", fmt.Sprintf("worker pool %s has given way to another, and is still there", v.Pool.Emptied), v.pool)
+	return ensure("EnsurePool", fmt.Sprintf("worker pool %s has given way to another, and is still there", v.Pool.Emptied), v.poolForNow)
 }
 
 // shrinkPool asks the cloud for the smaller size when all surplus workers are gone.
@@ -375,15 +375,15 @@ func shrinkPool(v *view) *Step {
 		return nil
 	}
 	reason := fmt.Sprintf("the worker pool is set to %d workers per zone, wanted are %d",
-		v.Pool.SizePerZone, v.pool.SizePerZone)
-	if v.Pool.SizePerZone <= v.pool.SizePerZone {
+		v.Pool.SizePerZone, v.poolForNow.SizePerZone)
+	if v.Pool.SizePerZone <= v.poolForNow.SizePerZone {
 		i := slices.IndexFunc(v.Pool.Zones, func(z string) bool {
-			return len(v.pool.Zones) > 0 && !slices.Contains(v.pool.Zones, z)
+			return len(v.poolForNow.Zones) > 0 && !slices.Contains(v.poolForNow.Zones, z)
 		})
 		if i < 0 {
 			return nil
 		}
 		reason = fmt.Sprintf("the worker pool still covers zone %s, which is not wanted", v.Pool.Zones[i])
 	}
-	return ensure("ShrinkPool", reason, v.pool)
+	return ensure("ShrinkPool", reason, v.poolForNow)
 }

@@ -228,10 +228,10 @@ func strayLabels(v *view) *Step {
 		return nil // a label of the user's choice may be in use for something else as well
 	}
 	s := do(RemoveStrayLabel, fmt.Sprintf("node %s carries the reflector label but is no reflector", n.Name), plan.ClearReflector{Node: n.Name})
-	if v.ev.IsMislabelled(n) && v.hasPeers() {
+	if v.ev.IsMislabelled(n) && v.hasOwnPeers() {
 		v.addCost(s, "; without it all its sessions start anew: ", n)
 	}
-	if !v.BGP.MeshOn() || !v.hasPeers() {
+	if !v.BGP.MeshOn() || !v.hasOwnPeers() {
 		return s
 	}
 	return v.onceServed(s)

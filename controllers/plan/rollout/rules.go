@@ -159,7 +159,7 @@ func steady(v *view) *Step {
 	}
 	gaveUp := func(w ObservedWorker) bool { return w.DeleteFailed }
 	if v.Pool != nil && v.d.Mode != v1alpha1.ModeFullMesh && slices.ContainsFunc(v.Pool.Workers, gaveUp) {
-		s.Actions = []plan.Action{plan.EnsurePool{Want: v.pool}}
+		s.Actions = []plan.Action{plan.EnsurePool{Want: v.poolForNow}}
 	}
 	return s
 }

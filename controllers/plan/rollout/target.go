@@ -26,8 +26,8 @@ type target struct {
 	total          int
 	// clusterID is that of reflectors that are all alike.
 	clusterID string
-	// pool is the pool that is wanted for now, see poolNow; nodesLeave: it has nodes that are leaving.
-	pool       plan.PoolTarget
+	// poolForNow is the pool that is wanted for now, see poolNow; nodesLeave: it has nodes that are leaving.
+	poolForNow plan.PoolTarget
 	nodesLeave bool
 	// peers are the BGPPeers that are to be there.
 	peers []plan.Peer
@@ -40,7 +40,7 @@ func aim(o Observed, d Desired, clock *evidence.Clock) *target {
 	t := &target{Observed: o, Roles: evidence.Sort(o.Nodes, d.dedicated), d: d, clock: clock, clusterID: d.ClusterID}
 	t.total = d.Pool.SizePerZone * t.zones()
 	t.nodesLeave = slices.ContainsFunc(o.Nodes, t.isRelieved)
-	t.pool = t.poolNow()
+	t.poolForNow = t.poolNow()
 	if d.Dedicated {
 		t.wanted = topology.Choose(d.Topology.Kind, o.Nodes, d.Pool.SizePerZone, d.Pool.Zones, func(n plan.Node) bool { return t.isLost(n) || t.isLeaving(n) })
 	} else {

@@ -91,7 +91,7 @@ func (s *groupSlots) busiest() int {
 	}
 	others := len(s.ungrouped)
 	if s.division == bySize { // each will get the group with fewest clients
-		names := sizeNames()
+		names := sizeGroupNames()
 		before := s.counts(names)
 		after := slices.Clone(before)
 		for ; others > 0; others-- {
@@ -149,7 +149,7 @@ func arrangeShared(spec Spec, s Session, clients, reflectors []plan.Node, zones 
 			c.ungrouped = append(c.ungrouped, &clients[i])
 		}
 	case c.division == bySize:
-		for _, name := range sizeNames() {
+		for _, name := range sizeGroupNames() {
 			c.group(name)
 		}
 		var serving []string
@@ -174,8 +174,8 @@ func (l *Layout) fillByZone(reflectors []plan.Node, zones []string) {
 	}
 }
 
-// sizeNames returns the names of the groups in a division by size.
-func sizeNames() []string {
+// sizeGroupNames returns the names of the groups in a division by size.
+func sizeGroupNames() []string {
 	out := make([]string, sizeGroups)
 	for i := range out {
 		out[i] = strconv.Itoa(i + 1)

@@ -108,7 +108,7 @@ func paths(sh *groupSlots) uint64 {
 	var groups []Group
 	names := append(sh.names(), "")
 	if sh.division == bySize {
-		names = sizeNames()
+		names = sizeGroupNames()
 	}
 	for _, name := range names {
 		groups = append(groups, Group{Slots: sh.slotNames(name)})
