@@ -1,8 +1,8 @@
 // Command rrpool shows and changes the route reflectors of a cluster. Installed
 // as kubectl-rrpool it is a plugin of kubectl.
 //
-// What was asked for goes to standard output, everything else to standard error. The exit code is 0 when the
-// question was answered, 1 when it was not, and 2 where a command says so.
+// The result of a command goes to standard output, everything else to standard error. The exit code is 0 for
+// success, 1 for failure, and 2 in the cases that a command documents.
 package main
 
 import (
@@ -25,14 +25,14 @@ func main() { os.Exit(start()) }
 func start() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A reader that ends early, such as head, is then an error of writing, which Run knows.
+	// If the reader of a pipe ends early, such as head, writing then fails with EPIPE, which Run takes for success.
 	signal.Ignore(syscall.SIGPIPE)
 	silence()
 	s := iostreams.System()
 	return iostreams.Run(ctx, command.New(command.CalledAs(os.Args), s), os.Args[min(1, len(os.Args)):], s)
 }
 
-// silence drops what libraries log, which would stand among our output.
+// silence discards the log messages of libraries, which would be mixed with the output.
 func silence() {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())

@@ -1,4 +1,4 @@
-// Package cluster connects to the cluster of a command. Its errors are sentences for the user.
+// Package cluster connects a command to its Kubernetes cluster. Its errors are sentences for the user.
 package cluster
 
 import (
@@ -40,13 +40,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/calico/etcd"
 )
 
-// Access holds the flags that choose the cluster, which kubectl has as well.
+// Access holds the flags that choose the cluster. kubectl has the same flags.
 type Access struct {
 	kubeconfig, context string
 	timeout             time.Duration
 }
 
-// Register adds them to the flags of a command.
+// Register defines the flags of a in flags.
 func (a *Access) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, ~/.kube/config")
 	flags.StringVar(&a.context, "context", "", "context of the kubeconfig; default: its current one")
@@ -57,15 +57,15 @@ func (a *Access) Register(flags *pflag.FlagSet) {
 type Connection struct {
 	client.Client
 	Config *rest.Config
-	// Name is that of the context, Server the address of the apiserver.
+	// Name is the name of the kubeconfig's context, Server the address of the apiserver.
 	Name, Server string
-	// Calico is the API group of Calico's objects, after FindCalico.
+	// Calico is the API group of Calico's objects, set by FindCalico.
 	Calico schema.GroupVersion
 	// Timeout bounds each request.
 	Timeout time.Duration
 }
 
-// Connect makes a client and sends no request. It knows all kinds, so neither discovery nor the right to it is needed.
+// Connect makes a client without a request to the cluster. Its kinds are built in (see mapper), so the user needs no right to discovery.
 func (a *Access) Connect() (*Connection, error) {
 	if a.timeout <= 0 {
 		return nil, fmt.Errorf("--request-timeout: %s is no time to wait: use for example 15s", a.timeout)
@@ -116,7 +116,7 @@ func (a *Access) load() (*rest.Config, string, error) {
 	return config, name, nil
 }
 
-// Version returns the version of the apiserver, which every user may read. The error is that of the request.
+// Version returns the version of the apiserver, which every user may read. An error of the request is returned unchanged.
 func (c *Connection) Version(ctx context.Context) (string, error) {
 	asking, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Connection) Version(ctx context.Context) (string, error) {
 	return answer.GitVersion, nil
 }
 
-// Read returns the RouteReflectorPool, nil while there is none, and all nodes.
+// Read returns the RouteReflectorPool, nil if there is none, and all nodes.
 func (c *Connection) Read(ctx context.Context) (object *v1alpha1.RouteReflectorPool, nodes []corev1.Node, err error) {
 	if object, err = c.Pool(ctx); err != nil {
 		return nil, nil, err
@@ -145,7 +145,7 @@ func (c *Connection) Read(ctx context.Context) (object *v1alpha1.RouteReflectorP
 	}
 }
 
-// Pool returns the RouteReflectorPool, nil while there is none.
+// Pool returns the RouteReflectorPool, nil if there is none.
 func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	var object v1alpha1.RouteReflectorPool
 	err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, &object)
@@ -158,7 +158,7 @@ func (c *Connection) Pool(ctx context.Context) (*v1alpha1.RouteReflectorPool, er
 	return &object, nil
 }
 
-// Peerings returns all ClusterPeerings, none where the kind is not installed.
+// Peerings returns all ClusterPeerings without managedFields, none if their CRD is not installed.
 func (c *Connection) Peerings(ctx context.Context) ([]v1alpha1.ClusterPeering, error) {
 	var list v1alpha1.ClusterPeeringList
 	if err := c.List(ctx, &list); client.IgnoreNotFound(err) != nil {
@@ -170,13 +170,13 @@ func (c *Connection) Peerings(ctx context.Context) ([]v1alpha1.ClusterPeering, e
 	return list.Items, nil
 }
 
-// IsMissing reports whether an object is not there, and its kind is known. For an unknown kind the apiserver answers "page not found", which
-// the client marks as unexpected.
+// IsMissing reports whether err says that an object does not exist although its kind does. For an
+// unknown kind the apiserver answers "page not found", which the client marks as an unexpected response.
 func IsMissing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// Explain returns a sentence about a failed request, with what to do about it.
+// Explain turns the error of a request into a sentence that also says what to do.
 func (c *Connection) Explain(err error, verb, resource string) error {
 	var unreachable *url.Error
 	switch {
@@ -198,8 +198,8 @@ func (c *Connection) Explain(err error, verb, resource string) error {
 	}
 }
 
-// FindCalico finds out in which API group, or which etcd, Calico keeps its objects, and makes the client read them there. Where that is not
-// known it is crd.projectcalico.org/v1.
+// FindCalico finds out in which API group, or in which etcd, Calico keeps its objects, and
+// makes the client read them there. If that fails, c.Calico is crd.projectcalico.org/v1.
 func (c *Connection) FindCalico(ctx context.Context) error {
 	if c.Calico != (schema.GroupVersion{}) {
 		return nil
@@ -218,19 +218,19 @@ func (c *Connection) FindCalico(ctx context.Context) error {
 	return err
 }
 
-// InEtcd reports whether FindCalico has found Calico's objects in an etcd of its own.
+// InEtcd reports whether FindCalico found that Calico keeps its objects in an etcd of its own.
 func (c *Connection) InEtcd() bool {
 	_, is := c.Client.(inEtcd)
 	return is
 }
 
-// inEtcd is a client that reads Calico's objects in etcd, and all others in the apiserver.
+// inEtcd is a client that reads Calico's objects from etcd, and all others from the apiserver.
 type inEtcd struct {
 	client.Client
 	etcd *etcd.Client
 }
 
-// of returns the reader for an object. Calico's are those of the scheme of its etcd, and unstructured ones of its group.
+// of returns the client that reads o: that of etcd if o is of Calico's group, else that of the apiserver.
 func (c inEtcd) of(o runtime.Object) client.Reader {
 	if kind, err := apiutil.GVKForObject(o, c.etcd.Scheme()); err == nil && kind.Group == calico.GroupV3.Group {
 		return c.etcd
@@ -248,7 +248,7 @@ func (c inEtcd) List(ctx context.Context, into client.ObjectList, opts ...client
 	return c.of(into).List(ctx, into, opts...) //nolint:wrapcheck // it is one of two clients
 }
 
-// mapper returns the mapping of every kind that a command reads.
+// mapper maps every kind that a command reads to its resource and scope.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	add := func(group schema.GroupVersion, scope meta.RESTScope, kinds ...string) {

@@ -1,4 +1,4 @@
-// Package command is the program rrpool: all its commands below one root.
+// Package command makes the program rrpool: a root command and all commands below it.
 package command
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/version"
 )
 
-// CalledAs returns how the user calls the program. args begin with its name.
+// CalledAs returns how the user calls the program. args[0] is the name of its file.
 func CalledAs(args []string) string {
 	if len(args) > 0 && strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "kubectl-rrpool" {
 		return "kubectl rrpool"
