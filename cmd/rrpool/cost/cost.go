@@ -83,7 +83,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return s.Print("report", f.output, v, func(s iostreams.Streams) { printTable(s, v) })
 }
 
-// prices returns those of --price-book, followed by the built-in ones if they are in the same currency.
+// prices returns the prices of --price-book, followed by the built-in prices if both have the same currency.
 func (f *flags) prices() (cost.Book, error) {
 	if f.priceBook == "" {
 		return cost.Builtin(), nil
@@ -102,14 +102,14 @@ func (f *flags) prices() (cost.Book, error) {
 	return own, nil
 }
 
-// facts are the pool of a cluster, and its other workers.
+// facts are the workers of a cluster, in its pool and outside the pool.
 type facts struct {
-	// cluster is the context that was read.
+	// cluster is the name of the kubeconfig's context.
 	cluster string
-	// object has all defaults where none is stored.
+	// object has all defaults if none is stored.
 	object *v1alpha1.RouteReflectorPool
 	stored bool
-	// Input is what the costs are computed of. Its Model is a worker that would be added.
+	// Input is what the costs are computed from. Its Model is the kind of worker that would be added to the pool.
 	cost.Input
 	// wanted is the size that the pool is to have, 0 when it is unknown.
 	wanted int
@@ -163,7 +163,7 @@ func inPool(node corev1.Node, existing bool, poolName string) bool {
 	return existing && pool != "" || pool == poolName
 }
 
-// wanted returns the size that the status has, else the one that spec.sizing results in.
+// wanted returns the pool's desired size in the status, else its size by spec.sizing; 0 is unknown.
 func wanted(object *v1alpha1.RouteReflectorPool, nodes, zones int) int {
 	total := 0
 	for _, zone := range object.Status.Zones {
@@ -172,14 +172,14 @@ func wanted(object *v1alpha1.RouteReflectorPool, nodes, zones int) int {
 	if total > 0 || zones == 0 {
 		return total
 	}
-	perZone, _ := sizing.Reflectors(object.Spec.Sizing, nodes, zones) // 0 is unknown
+	perZone, _ := sizing.Reflectors(object.Spec.Sizing, nodes, zones) // 0 on an error: unknown
 	return perZone * zones
 }
 
 // classicZone matches a zone of classic infrastructure, such as dal10.
 var classicZone = regexp.MustCompile(`^[a-z]{3}\d{2}$`)
 
-// another returns a worker like those of the pool, else as the spec or the provider would have it.
+// another returns a worker as it would be added, with the flavor of the pool's workers, else of the spec, else the default.
 func (f *facts) another(flavor string, zones []string) cost.Machine {
 	var out cost.Machine
 	for _, worker := range slices.Concat(f.Pool, f.Rest) {
@@ -192,8 +192,8 @@ func (f *facts) another(flavor string, zones []string) cost.Machine {
 	return out
 }
 
-// DefaultFlavor returns the flavor that is ordered where none is given, by the cluster's other workers. The provider takes another where the
-// zones do not offer it.
+// DefaultFlavor returns the flavor that is ordered if the spec names none. It depends on the zones and on
+// rest, the cluster's other workers. If a zone does not offer this flavor, the provider orders another.
 func DefaultFlavor(rest []cost.Machine, zones []string) string {
 	machines := map[string]int{}
 	for _, worker := range rest {
@@ -211,7 +211,7 @@ func (f *facts) String() string {
 	return what + ", cluster " + f.cluster
 }
 
-// note says which workers cost nothing, still, or not yet; empty for none of these.
+// note says if the workers cost nothing, cost until the pool is deleted, or do not cost yet; else it is empty.
 func (f *facts) note() string {
 	missing, mesh := f.wanted-len(f.Pool), f.object.Spec.Mode == v1alpha1.ModeFullMesh
 	switch {

@@ -19,7 +19,7 @@ type view struct {
 	GeneratedAt   string `json:"generatedAt"`
 	// Subject says what the report is about.
 	Subject string `json:"subject"`
-	// Cluster is the context that was read.
+	// Cluster is the name of the kubeconfig's context.
 	Cluster       string `json:"cluster"`
 	ExistingNodes bool   `json:"existingNodes"`
 	Currency      string `json:"currency"`
@@ -112,7 +112,7 @@ func linesTable(s iostreams.Streams, v view) string {
 	return w.Render()
 }
 
-// amount renders an amount of a sum, with a mark where it is a lower bound.
+// amount renders one amount of a sum: with "≥" if it is a lower bound, or as "unknown".
 func amount(sum cost.Sum, of string) string {
 	if sum.Certainty == cost.AtLeast {
 		return "≥" + of

@@ -1,4 +1,4 @@
-// Package invent makes clusters that do not exist, for commands that need none, and sizes their pools as the manager does.
+// Package invent makes models of clusters that do not exist, for commands that run without a cluster, and sizes their pools as the manager does.
 package invent
 
 import (
@@ -24,18 +24,18 @@ import (
 
 // Cluster is an invented cluster, whose nodes are spread evenly over zones and racks.
 type Cluster struct {
-	// Spec is that of a RouteReflectorPool with all defaults.
+	// Spec is the spec of a RouteReflectorPool with all defaults.
 	Spec v1alpha1.RouteReflectorPoolSpec
-	// Nodes counts those that run workloads. On existing nodes the reflectors are among them.
+	// Nodes is the number of nodes that run workloads. If the provider is ExistingNodes, the reflectors are among them.
 	Nodes int
-	// Reflectors is the size of the pool, 0 for as many as sizing and topology take.
+	// Reflectors is the size of the pool, 0 for the number that sizing and topology require.
 	Reflectors int
 	Zones      []string
-	// Racks is the number of racks, each in one zone, by which the nodes are labelled; 0 for no label.
+	// Racks is the number of racks, each in one zone. Each node has a label that names its rack, unless Racks is 0.
 	Racks int
 }
 
-// Names returns names with numbers from 1 to n, padded so that they sort.
+// Names returns prefix with the numbers 1 to n, padded with zeros so that names sort by number.
 func Names(prefix string, n int) []string {
 	digits := len(strconv.Itoa(n))
 	out := make([]string, 0, n)
@@ -45,7 +45,7 @@ func Names(prefix string, n int) []string {
 	return out
 }
 
-// Check returns an error, which names the flags, where the numbers do not fit each other.
+// Check returns an error that names the flag, if the numbers in the flags do not fit each other.
 func (c Cluster) Check() error {
 	zones := len(c.Zones)
 	switch {
@@ -67,7 +67,7 @@ func (c Cluster) Check() error {
 	return nil
 }
 
-// perZone returns the number of reflectors in each zone: that of --reflectors, else of the sizing.
+// perZone returns the number of reflectors in each zone, by --reflectors, else by spec.sizing.
 func (c Cluster) perZone() (int, error) {
 	if c.Reflectors > 0 {
 		return c.Reflectors / len(c.Zones), nil
@@ -91,7 +91,7 @@ func (c Cluster) String() string {
 // Existing reports whether the reflectors are among the nodes that run workloads.
 func (c Cluster) Existing() bool { return c.Spec.Provider.Type == v1alpha1.ProviderExistingNodes }
 
-// rackLabel returns the label of racks: that of the spec, else one of its own where there are racks.
+// rackLabel returns the node label that names the rack: that of the spec, else "rack" if there are racks.
 func (c Cluster) rackLabel() string {
 	if c.Racks == 0 {
 		return c.Spec.Topology.RackLabel
@@ -99,7 +99,7 @@ func (c Cluster) rackLabel() string {
 	return cmp.Or(c.Spec.Topology.RackLabel, "rack")
 }
 
-// Workloads returns the nodes that run workloads and do not reflect. On existing nodes the number of reflectors is subtracted.
+// Workloads returns the nodes that run workloads and do not reflect. If the provider is ExistingNodes, their number is c.Nodes minus reflectors.
 func (c Cluster) Workloads(reflectors int) []plan.Node {
 	count := c.Nodes
 	if c.Existing() {
@@ -145,7 +145,7 @@ func (c Cluster) node(name, zone string, i int) plan.Node {
 type Sized struct {
 	topology.Spec
 	PerZone int
-	// Problem is why the manager would refuse it, nil where it would not.
+	// Problem is why the manager would refuse this topology, nil if it would not.
 	Problem *plan.Problem
 }
 
@@ -179,7 +179,7 @@ func (c Cluster) Size(kind v1alpha1.TopologyType) (Sized, error) {
 	return out, nil
 }
 
-// tooMany returns the problem that a topology takes more reflectors than --reflectors or the spec allows, nil for none.
+// tooMany returns a problem if the topology requires more reflectors (total) than --reflectors or the spec allows, else nil.
 func (c Cluster) tooMany(kind v1alpha1.TopologyType, asked, total int) *plan.Problem {
 	limit := int(c.Spec.Sizing.Max)
 	switch {
@@ -196,7 +196,7 @@ func (c Cluster) InFullMesh() plan.Cluster {
 	return plan.Cluster{BGP: plan.BGPConfig{ASN: 64512}, Nodes: c.Workloads(0), Statuses: map[string]plan.Status{}}
 }
 
-// Arrange returns the layout that the planner makes, and the cluster with the roles and BGPPeers of it.
+// Arrange returns the layout that the planner makes, and the cluster with the roles and BGPPeers of this layout.
 func (c Cluster) Arrange(s Sized) (topology.Layout, plan.Cluster) {
 	pool, clients := c.Pool(s.PerZone), c.Workloads(s.PerZone*len(c.Zones))
 	layout := topology.Arrange(s.Spec, topology.Session{}, clients, pool, c.Zones, s.PerZone)
@@ -204,13 +204,13 @@ func (c Cluster) Arrange(s Sized) (topology.Layout, plan.Cluster) {
 	return layout, plan.Cluster{BGP: bgp, Nodes: layout.Applied(append(pool, clients...), s.RoleLabel), Peers: layout.Peers}
 }
 
-// Flags are those that describe an invented cluster.
+// Flags are the flags that describe an invented cluster.
 type Flags struct {
 	Nodes, zones, reflectors, racks int
 	topology, file                  string
 }
 
-// Register adds them to a command.
+// Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	iostreams.Count(cmd, &f.Nodes, "nodes", 1, 50000, "`number` of nodes that run workloads")
 	iostreams.Count(cmd, &f.zones, "zones", 1, 100, "`number` of zones; default those in the file, else 1")

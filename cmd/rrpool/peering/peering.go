@@ -1,4 +1,4 @@
-// Package peering is the command `rrpool peering`, which makes what a ClusterPeering needs of the other cluster.
+// Package peering is the command `rrpool peering`, which makes the kubeconfig by which a ClusterPeering reads the other cluster.
 package peering
 
 import (
@@ -40,7 +40,7 @@ func New(s iostreams.Streams) *cobra.Command {
 	return cmd
 }
 
-// remoteName is the name of the ClusterRole in config/rbac, and of what is made for it.
+// remoteName is the name of the ClusterRole in config/rbac, and of the ServiceAccount and Secret made for it.
 const remoteName = "rrpool-remote"
 
 type flags struct {
@@ -101,7 +101,7 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	return nil
 }
 
-// address returns the address of the apiserver for the other cluster.
+// address returns the address by which the other cluster reaches the apiserver.
 func (f *flags) address(c *cluster.Connection) (*url.URL, error) {
 	out, err := url.Parse(cmp.Or(f.server, c.Server))
 	if err != nil || f.server != "" && (out.Scheme != "https" || out.Host == "") {
@@ -110,7 +110,7 @@ func (f *flags) address(c *cluster.Connection) (*url.URL, error) {
 	return out, nil
 }
 
-// token makes the ServiceAccount, its binding and its Secret where they are missing, and waits for the token.
+// token makes the ServiceAccount, its ClusterRoleBinding and its Secret, and waits until the Secret has a token.
 func (f *flags) token(ctx context.Context, c *cluster.Connection) (*corev1.Secret, error) {
 	const kind = "clusterroles.rbac.authorization.k8s.io"
 	err := c.Get(ctx, client.ObjectKey{Name: remoteName}, &rbacv1.ClusterRole{})
@@ -149,7 +149,8 @@ func (f *flags) token(ctx context.Context, c *cluster.Connection) (*corev1.Secre
 	return secret, nil
 }
 
-// kubeconfig renders a kubeconfig with the token, or a Secret with it where --secret names one. It trusts what the user's own kubeconfig trusts.
+// kubeconfig renders a kubeconfig with the token, inside a Secret if --secret names one. Its CA
+// is that of the user's kubeconfig, or if that skips verification, the CA in the token's Secret.
 func (f *flags) kubeconfig(user *rest.Config, server string, secret *corev1.Secret) ([]byte, error) {
 	ca := user.CAData
 	if user.Insecure {
