@@ -28,38 +28,38 @@ import (
 	"github.com/rrpool/rrpool/controllers/workload"
 )
 
-// How long a worker takes in the model to become a node, and to go. In IBM Cloud 20 minutes are usual.
+// How long the model takes to deploy a worker and to delete one. In IBM Cloud 20 minutes are usual for a deployment.
 const (
 	// DeployTime is the time from the order to the node.
 	DeployTime = 20 * time.Minute
 	deleteTime = 3 * time.Minute
 )
 
-// environment is everything around the manager, made of models, and the plan that comes of it. It is the Datastore, the existing nodes,
-// the pods (which are evicted at once) and the recorder of events.
+// environment is the model that the manager works on, and the plan that results. It is the manager's
+// Datastore, its existing nodes, its Workload (in which evictions take no time) and its recorder of events.
 type environment struct {
 	model   *simulate.Model
 	cloud   *fake.Cloud
 	manager *pool.Reconciler
 	object  *v1alpha1.RouteReflectorPool
-	// poolName is the pool label's value. inPlace is set where the pool is of existing nodes.
+	// poolName is the value of the pool label. inPlace is set if the pool consists of existing nodes.
 	poolName string
 	inPlace  bool
-	// pods has the number of pods by node, nil when unknown.
+	// pods is the number of pods by node, nil if they were not counted.
 	pods map[string]int
 
-	// writes are those of this reconciliation, and asked counts the nodes that it asked for a report.
+	// writes are the changes of the current reconciliation. asked counts the nodes that this reconciliation asked for a report.
 	writes []string
 	asked  int
 
-	// cut are the nodes that could not be reached at some moment.
+	// cut are the nodes that have been unreachable at any moment.
 	plan *Plan
 	cut  sets.Set[string]
-	// ordered counts the workers by zone, joined those that became nodes.
+	// ordered counts the new workers by zone. joined counts the workers that became nodes.
 	ordered map[string]int
 	joined  int
 
-	// waits is the step with what it waits for, and since is when that changed last.
+	// waits is the step and what it waits for. since is when waits last changed or a step last wrote.
 	waits      string
 	since      time.Time
 	stepName   string
@@ -73,7 +73,7 @@ func newEnvironment(in Input) *environment {
 	}
 	object.Spec.Provider.Type, object.Spec.Provider.IKS.ClusterID = in.Provider, cmp.Or(id, "model")
 	scope := plan.DatastoreOptions{RoleLabel: object.Spec.BGP.NodeLabel, ZoneLabel: object.Spec.Topology.ZoneLabel}
-	cluster := in.Cluster // without what Plan.Assumes says, and without BGPPeers of ClusterPeerings, which another controller writes
+	cluster := in.Cluster // without Routes.Unknown (see Plan.Assumes) and BGPPeers of ClusterPeerings, which another controller writes
 	cluster.Routes.Unknown = ""
 	cluster.Peers = slices.DeleteFunc(slices.Clone(cluster.Peers), func(p plan.Peer) bool { return p.Peering != "" })
 	e := &environment{
@@ -94,7 +94,7 @@ func newEnvironment(in Input) *environment {
 	return e
 }
 
-// newCloud makes a cloud with the pool as it was observed, or as its nodes show.
+// newCloud makes a cloud with the observed pool. If the cloud was not asked, the pool is that of poolOf.
 func newCloud(in Input, nodeName func(zone, id string) string, now func() time.Time) *fake.Cloud {
 	spec, known := in.Object.Spec.Provider.IKS, in.Pool
 	if known == nil {
@@ -110,7 +110,7 @@ func newCloud(in Input, nodeName func(zone, id string) string, now func() time.T
 	})
 }
 
-// poolOf makes the pool that the nodes show, where the cloud was not asked.
+// poolOf derives the pool from the nodes that have its label.
 func poolOf(in Input) *cloud.Pool {
 	spec := in.Object.Spec.Provider.IKS
 	out := &cloud.Pool{Owned: true, ID: spec.PoolName, Name: spec.PoolName}
@@ -128,7 +128,7 @@ func poolOf(in Input) *cloud.Pool {
 	return out
 }
 
-// nodeName returns a name for the node of a new worker.
+// nodeName returns an unused name for the node of a new worker.
 func (e *environment) nodeName(zone, _ string) string {
 	for {
 		e.ordered[zone]++
@@ -139,7 +139,7 @@ func (e *environment) nodeName(zone, _ string) string {
 	}
 }
 
-// next calls rollout.Next, and tells the model which step causes what is written now.
+// next calls rollout.Next, and records its step in the model as the cause of the writes that follow.
 func (e *environment) next(o rollout.Observed, d rollout.Desired, now time.Time) rollout.Step {
 	step := rollout.Next(o, d, now)
 	e.model.SetCause(step.Name)
@@ -157,7 +157,7 @@ func (e *environment) connect(cfg pool.ProviderConfig) (cloud.Provider, error) {
 	return wiring.ExistingNodes(cfg, e, count, e.model.Now), nil
 }
 
-// pass advances the clock, and records at each moment of change which nodes cannot be reached.
+// pass advances the clock by d, and records for each interval between changes which nodes cannot be reached.
 func (e *environment) pass(d time.Duration) {
 	for _, at := range append(e.model.ChangeTimes(d), e.model.Now().Add(d)) {
 		if passed := at.Sub(e.model.Now()); passed > 0 {
@@ -170,7 +170,7 @@ func (e *environment) pass(d time.Duration) {
 	}
 }
 
-// lose records the nodes whose pods cannot be reached, each once.
+// lose records the nodes whose pods cannot be reached now, each only the first time.
 func (e *environment) lose() {
 	for _, node := range e.unreached() {
 		if e.cut.Has(node) {
@@ -185,7 +185,8 @@ func (e *environment) lose() {
 	}
 }
 
-// unreached returns the nodes that others cannot reach now, sorted: of each pair without a route the node with more such pairs, or both.
+// unreached returns the nodes that others cannot reach now, sorted. Of each pair without a route,
+// it takes the node that is in more such pairs, or both nodes if they are in equally many.
 func (e *environment) unreached() []string {
 	pairs, count, out := e.model.Unreached(e.runsPods), map[string]int{}, sets.New[string]()
 	for _, p := range pairs {
@@ -200,13 +201,13 @@ func (e *environment) unreached() []string {
 			out.Insert(p.To)
 		}
 	}
-	for node := range out.Clone() {
+	for node := range out.Clone() { // pairs has at most two nodes of a class
 		out.Insert(e.model.SameClass(node)...)
 	}
 	return sets.List(out)
 }
 
-// runsPods reports whether pods run on the node, or may where they were not counted. On dedicated nodes none do.
+// runsPods reports whether pods run on the node. If the pods were not counted, some are assumed. Nodes of a dedicated pool run none.
 func (e *environment) runsPods(n plan.Node) bool {
 	count, known := e.pods[n.Name]
 	return (e.inPlace || !e.owns(n)) && (!known || count > 0)
@@ -215,7 +216,7 @@ func (e *environment) runsPods(n plan.Node) bool {
 // owns reports whether the node is in the pool.
 func (e *environment) owns(n plan.Node) bool { return n.Labels[v1alpha1.PoolLabel] == e.poolName }
 
-// deploy makes nodes of deployed workers, and removes the nodes of workers that are gone.
+// deploy adds a node for each deployed worker that has none, and removes the pool's nodes whose worker is gone.
 func (e *environment) deploy() {
 	missing := map[string]cloud.Worker{}
 	for _, w := range e.cloud.Workers() {
@@ -235,7 +236,8 @@ func (e *environment) deploy() {
 	}
 }
 
-// newNode makes the node of a worker. Its addresses are for benchmarks (RFC 2544 and 5180), in the families that other nodes have.
+// newNode makes the node of a worker. Its addresses are from the ranges for
+// benchmarks (RFC 2544 and 5180), in the families that other nodes have.
 func (e *environment) newNode(w cloud.Worker) plan.Node {
 	e.joined++
 	high, low := byte(e.joined>>8), byte(e.joined) //nolint:gosec // G115: the bytes of a number
@@ -286,7 +288,7 @@ func (e *environment) Apply(_ context.Context, _ plan.DatastoreOptions, action p
 	return e.model.Apply(action)
 }
 
-// Try implements pool.Datastore. What the cluster itself refuses was among the problems observed.
+// Try implements pool.Datastore. It refuses nothing: what the cluster refuses is already among the observed problems.
 func (e *environment) Try(context.Context, plan.DatastoreOptions, plan.Action) error { return nil }
 
 // Watch implements pool.Datastore.
@@ -331,12 +333,12 @@ func (e *environment) Evictable(_ context.Context, node string) (moving, staying
 func (e *environment) Evict(_ context.Context, node string) (workload.Eviction, error) {
 	count := e.pods[node]
 	if count > 0 {
-		delete(e.pods, node) // pods of DaemonSets stay, and their number is unknown
+		delete(e.pods, node) // unknown, not 0: pods of DaemonSets stay
 	}
 	return workload.Eviction{Evicted: count}, nil
 }
 
-// Eventf implements events.EventRecorder. It keeps the events about changes.
+// Eventf implements events.EventRecorder. It keeps the events about writes: Normal, but not Recovered.
 func (e *environment) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	if kind == corev1.EventTypeNormal && reason != "Recovered" {
 		e.writes = append(e.writes, fmt.Sprintf(note, args...))

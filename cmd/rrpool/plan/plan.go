@@ -1,4 +1,4 @@
-// Package plan is the command `rrpool plan`: what the manager will do. The manager's own decisions run forward on a model of the cluster.
+// Package plan is the command `rrpool plan`, which shows what the manager will do. It runs the manager's own code on a model of the cluster.
 package plan
 
 import (
@@ -101,7 +101,7 @@ func (f *flags) run(ctx context.Context, s iostreams.Streams) error {
 	return p.Verdict()
 }
 
-// Verdict returns nil where there is nothing to do, an iostreams.ExitError where there is, and another error where the manager would stop.
+// Verdict returns nil if there is nothing to do, iostreams.ExitError(2) if there is, and another error if the manager would stop.
 func (p *Plan) Verdict() error {
 	switch {
 	case p.Problem != nil:

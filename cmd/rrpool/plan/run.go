@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// patience is how long the model waits for the same thing before the plan ends.
+	// patience is how long a step may wait for the same thing before the plan ends.
 	patience = 3 * time.Hour
-	// mostReconciles bounds the reconciliations of a plan.
+	// mostReconciles limits the reconciliations of a plan.
 	mostReconciles = 50_000
-	// reasonWaits is the reason of a plan that ends with a step which waits.
+	// reasonWaits is the reason of the problem that a step has waited longer than patience.
 	reasonWaits = "Waits"
 )
 
@@ -52,7 +52,8 @@ func Run(ctx context.Context, in Input) (*Plan, error) {
 	return e.plan, nil
 }
 
-// modelled drops the nodes whose routes the model does not have: those from routers outside, or from Felix.
+// modelled drops the nodes whose routes come from peers outside the model. It
+// drops all nodes if BGP carries no routes to pods, or if that is unknown.
 func (e *environment) modelled(nodes []string) []string {
 	seen := e.plan.in.Cluster
 	if seen.Routes.BGPUnused() || seen.Routes.Unknown != "" {
@@ -72,7 +73,7 @@ func Page(reason string) string {
 	return plan.Docs + plan.Page(reason)
 }
 
-// strayZones returns the problem that spec names zones which the cloud does not have, nil for none.
+// strayZones returns the problem that spec.provider.iks.zones names a zone which the cluster does not have, or nil.
 func strayZones(in Input) *plan.Problem {
 	if in.Provider != v1alpha1.ProviderIKS || in.Pool == nil || len(in.Pool.ClusterZones) == 0 || in.Object.Spec.Mode != v1alpha1.ModeRouteReflector {
 		return nil
@@ -87,7 +88,7 @@ func strayZones(in Input) *plan.Problem {
 	return nil
 }
 
-// reconcile lets the manager reconcile once, and time pass until it does so again.
+// reconcile lets the manager reconcile once, and advances the clock to its next reconciliation.
 func (e *environment) reconcile(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx) //nolint:wrapcheck // the caller checks ctx itself
@@ -117,7 +118,7 @@ func (e *environment) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// stuck returns why the plan does not go on, nil while it does: the provider has a problem, or a wait has lasted too long.
+// stuck returns why the plan ends here, nil if it goes on. It ends at a problem of the provider, or if a step has waited longer than patience.
 func (e *environment) stuck(scope pool.Scope) *plan.Problem {
 	waited, problem := e.model.Now().Sub(e.since), scope.ProviderProblem
 	switch {
@@ -130,7 +131,7 @@ func (e *environment) stuck(scope pool.Scope) *plan.Problem {
 	return nil
 }
 
-// record adds a reconciliation to its step. Steady is no step.
+// record adds a reconciliation to its planned step, unless its step is Steady.
 func (e *environment) record(scope pool.Scope) {
 	if waits := scope.Step.Name + strings.Join(scope.WaitingFor, "\n"); waits != e.waits || scope.Changes > 0 {
 		e.waits, e.since = waits, e.model.Now()
@@ -153,15 +154,15 @@ func (e *environment) record(scope pool.Scope) {
 	at.ReportsAsked += e.asked
 }
 
-// wait sets what a step waits for: before its first write the longest list.
+// wait sets what a step waits for. Before its first write, a longer list replaces a shorter one.
 func (s *PlannedStep) wait(what []string, before bool) {
 	if s.waits == 0 || before && len(what) > s.waits {
 		s.Guard, s.GuardFirst, s.waits = few(what), len(what) > 0 && before, len(what)
 	}
 }
 
-// step returns the planned step that a reconciliation belongs to. A write with another reason begins a new one, also under the same name.
-// Steps that only wait, and alternate, are one each.
+// step returns the planned step that a reconciliation belongs to. A write with another reason begins a new step,
+// even if the name is the same. If steps that only wait alternate, there is one planned step for each name.
 func (e *environment) step(is rollout.Step, passed int) *PlannedStep {
 	last := len(e.plan.Steps) - 1
 	for i := last; i >= 0; i-- {
@@ -178,7 +179,7 @@ func (e *environment) step(is rollout.Step, passed int) *PlannedStep {
 	return &e.plan.Steps[last+1]
 }
 
-// few returns the first two of what is waited for, and how many more there are.
+// few returns the first two conditions of waits, and how many more there are.
 func few(waits []string) []string {
 	if more := len(waits) - 2; more > 0 {
 		return []string{waits[0], waits[1], fmt.Sprintf("and %d more", more)}

@@ -25,26 +25,26 @@ import (
 type Plan struct {
 	SchemaVersion string    `json:"schemaVersion"`
 	GeneratedAt   time.Time `json:"generatedAt"`
-	// Subject says what the plan is about. Cluster is the context that was read, empty for an invented cluster.
+	// Subject says what the plan is about. Cluster is the name of the kubeconfig's context, empty for an invented cluster.
 	Subject string `json:"subject"`
 	Cluster string `json:"cluster,omitempty"`
-	// Mode is the spec.mode of the plan, Provider where route reflectors come from.
+	// Mode is the spec.mode that the plan is for. Provider is the source of the route reflectors.
 	Mode     v1alpha1.Mode         `json:"mode"`
 	Provider v1alpha1.ProviderType `json:"provider"`
 	// Changes is set where there is something to do.
 	Changes bool `json:"changes"`
-	// Now is the manager's next step in the cluster itself, nil for an invented one. Assumes says what the model takes for granted and
-	// the cluster does not show, empty for nothing.
+	// Now is the manager's next step in the cluster itself, nil for an invented cluster.
+	// Assumes says in what the model differs from what the cluster shows, empty for nothing.
 	Now     *v1alpha1.StepStatus `json:"now,omitempty"`
 	Assumes string               `json:"assumes,omitempty"`
 	// First is a problem of the provider that has to be solved before the steps.
 	First string `json:"first,omitempty"`
 	// Steps are in order; there are none when there is nothing to do.
 	Steps []PlannedStep `json:"steps"`
-	// Settled is set where nothing is left to do at the end. Otherwise Problem says what stops the manager.
+	// Settled is set if nothing is left to do after the steps. Otherwise Problem says what stops the manager.
 	Settled bool          `json:"settled"`
 	Problem *plan.Problem `json:"problem,omitempty"`
-	// LastsSeconds is how long all steps take in the model, with the deployment of workers.
+	// LastsSeconds is how long all steps take in the model, including the deployment of workers.
 	LastsSeconds int `json:"lastsSeconds"`
 	// Loss lists the nodes whose pods cannot be reached for a moment during the steps.
 	Loss []Loss `json:"loss"`
@@ -56,24 +56,24 @@ type Plan struct {
 	Next        string   `json:"next,omitempty"`
 
 	in Input
-	// final is the last reconciliation, settle the longest time that a step waits for routes to settle.
+	// final is the last reconciliation. settle is the longest time that a step waits for routes to settle.
 	final  pool.Scope
 	settle time.Duration
 }
 
-// PlannedStep is a step of the manager, until the next one begins.
+// PlannedStep is all reconciliations of one step of the manager.
 type PlannedStep struct {
-	// Name and Reason as the manager gives them.
+	// Name and Reason are those of the manager's step.
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
-	// Guard is what the step waits for, before its writes (GuardFirst) or after them: the first two, and how many more.
+	// Guard is what the step waits for, before its writes (GuardFirst) or after them: the first two conditions, and the number of others.
 	Guard      []string `json:"guard"`
 	GuardFirst bool     `json:"guardFirst"`
 	// Writes are all changes, in the words of the manager's events. ReportsAsked is how many nodes are also asked for a report of their
 	// sessions (CalicoNodeStatus).
 	Writes       []string `json:"writes"`
 	ReportsAsked int      `json:"reportsAsked"`
-	// BeginsSeconds counts from now, by the model's clock.
+	// BeginsSeconds is counted from the start of the plan, by the model's clock.
 	BeginsSeconds int `json:"beginsSeconds"`
 
 	waits int // the length of the list that Guard abbreviates
@@ -84,30 +84,30 @@ type Loss struct {
 	Node string `json:"node"`
 	// Pods is the number of pods that run there, -1 when unknown.
 	Pods int `json:"pods"`
-	// Step is the name of the step during which it begins.
+	// Step is the name of the step whose writes cut the node off.
 	Step string `json:"step"`
 }
 
-// Shape is a cluster before or after.
+// Shape is the cluster before or after all steps.
 type Shape struct {
 	MeshOn bool `json:"fullMesh"`
-	// Nodes is how many speak BGP, with the Reflectors, whose topology follows.
+	// Nodes is how many nodes speak BGP, including the Reflectors. Topology is that of the Reflectors.
 	Nodes      int    `json:"nodes"`
 	Reflectors int    `json:"reflectors"`
 	Topology   string `json:"topology,omitempty"`
-	// Elsewhere is where routes come from when neither from the mesh nor from rrpool's reflectors, as far as BGPPeers show.
+	// Elsewhere is where routes come from, as far as BGPPeers show it, if the mesh is off and rrpool has no reflectors.
 	Elsewhere simulate.Source `json:"routesFrom,omitempty"`
-	// Zones has the number of the pool's nodes by zone.
+	// Zones is the number of the pool's nodes by zone.
 	Zones map[string]int `json:"poolNodes"`
-	// Sessions counts all BGP sessions between nodes, PerClient and PerReflector the most that one has.
+	// Sessions counts all BGP sessions between nodes. PerClient and PerReflector are the most that one client and one reflector have.
 	Sessions     int `json:"sessions"`
 	PerClient    int `json:"sessionsPerNode"`
 	PerReflector int `json:"sessionsPerReflector"`
-	// Cost is that of the pool by the built-in prices, nil without a pool and on existing nodes.
+	// Cost is the cost of the pool by the built-in prices, nil if there is no pool or it consists of existing nodes.
 	Cost *v1alpha1.CostStatus `json:"cost,omitempty"`
 }
 
-// describe fills in the words and the cost. Prices are those of region, or where it is empty of the nodes' own.
+// describe fills in the texts and the cost. Prices are those of region, or if region is empty, of the nodes' own region.
 func (p *Plan) describe(region string) {
 	in, mode := p.in, p.in.Object.Spec.Mode
 	p.SchemaVersion, p.GeneratedAt, p.Cluster, p.Subject = "rrpool.io/plan/v2", in.Now.UTC().Truncate(time.Second), in.Name, subject(in)
@@ -150,7 +150,7 @@ func (p *Plan) downSessions() (down int) {
 	return down
 }
 
-// compare sets what the manager would do now, and in what the model differs from the cluster.
+// compare sets Now to what the manager would do now, and Assumes to how the model differs from the cluster.
 func (p *Plan) compare() {
 	step, down := p.in.Step, p.downSessions()
 	p.Now = &p.in.Status.Step
@@ -194,7 +194,7 @@ func (p *Plan) price(region string) {
 	}
 }
 
-// note adds what else has to be known: what was not seen, then what the steps do not show.
+// note adds the notes: first about what could not be observed, then about what the steps do not show.
 func (p *Plan) note() {
 	p.Notes = []string{}
 	p.noteUnseen()
@@ -332,7 +332,7 @@ func (p *Plan) shapes(width int) string {
 	return w.Render()
 }
 
-// elsewhere has the words for the source of routes where the mesh is off and rrpool has no reflectors.
+// elsewhere is the text for each source of routes, for a cluster without the mesh and without rrpool's reflectors.
 var elsewhere = map[simulate.Source]string{
 	simulate.SourceNone: "no mesh", simulate.SourceReflectors: "other reflectors", simulate.SourceNodes: "BGPPeers by hand", simulate.SourceRouters: "routers outside", simulate.SourceMachines: "machines of the cluster",
 }
