@@ -18,17 +18,17 @@ import (
 // observed is a cluster as it was read, or invented.
 type observed struct {
 	plan.Cluster
-	// roleLabel is the label of reflectors.
+	// roleLabel is the node label of reflectors.
 	roleLabel string
-	// name is that of the context, step the manager's, empty without a RouteReflectorPool.
+	// name is the kubeconfig's context, step the manager's step; step is empty if there is no RouteReflectorPool.
 	name, step string
-	// wanted is set where the nodes of the pool are to reflect.
+	// wanted is set if the nodes of the pool are to become reflectors.
 	wanted bool
-	// invented is set where there is no cluster, so the sessions have no states.
+	// invented is set if the cluster does not exist, so that its sessions have no states.
 	invented bool
 
 	config *simulate.Configuration
-	// members are the reflectors and the nodes that become such; clients are all others that speak BGP.
+	// members are the reflectors and the nodes that become reflectors; clients are all other nodes that speak BGP.
 	members, clients []plan.Node
 }
 
@@ -55,7 +55,8 @@ func drawingOf(o observed) Drawing {
 	return n
 }
 
-// sort finds the members and clients. It returns the number of nodes that do not speak BGP, and the topologies that the reflectors' slots are of.
+// sort sets the members and clients. It returns the number of nodes that do
+// not speak BGP, and the topologies to which the reflectors' slots belong.
 func (o *observed) sort() (silent int, kinds []string) {
 	for _, node := range slices.SortedFunc(slices.Values(o.Nodes), func(x, y plan.Node) int { return cmp.Compare(x.Name, y.Name) }) {
 		switch {
@@ -74,14 +75,14 @@ func (o *observed) sort() (silent int, kinds []string) {
 	return silent, slices.Compact(kinds)
 }
 
-// isMember reports whether a node reflects, which it does with a cluster ID, whoever gave it, or becomes a reflector: it has the role label, or is
-// in the pool while reflectors are wanted.
+// isMember reports whether a node is a reflector (it has a cluster ID, whoever set that),
+// or becomes one (it has the role label, or is in the pool while reflectors are wanted).
 func (o *observed) isMember(n plan.Node) bool {
 	return n.ClusterID != "" || n.HasRoleLabel || o.wanted && n.Pooled
 }
 
-// unconnected returns the names of the BGPPeers of others that make no session between nodes: they lead out of the cluster, select no node, or
-// cannot be parsed.
+// unconnected returns the names of the BGPPeers that are not rrpool's and make no session
+// between nodes: they lead out of the cluster, select no node, or cannot be parsed.
 func (o *observed) unconnected() []string {
 	var out []string
 	for _, p := range o.Peers {
@@ -101,7 +102,7 @@ func (o *observed) addRemotes(n *Drawing) {
 	}
 }
 
-// remote returns the session of a ClusterPeering's BGPPeer, if a reflector here has it.
+// remote returns the session of a ClusterPeering's BGPPeer, and false if no reflector of this cluster has that session.
 func (o *observed) remote(p plan.Peer) (Remote, bool) {
 	i := slices.IndexFunc(o.members, func(m plan.Node) bool { return m.Name == p.Node })
 	if addr := simulate.PeerAddress(p.PeerIP); p.Peering != "" && i >= 0 && addr.IsValid() {
@@ -110,7 +111,7 @@ func (o *observed) remote(p plan.Peer) (Remote, bool) {
 	return Remote{}, false
 }
 
-// mesh counts the nodes and sessions of the mesh. Calico takes nodes with a cluster ID out of it.
+// mesh counts the nodes and sessions of the mesh. Nodes with a cluster ID are not in the mesh: Calico removes them.
 func (o *observed) mesh() Mesh {
 	m, families := Mesh{On: o.BGP.MeshOn()}, map[bool]int{}
 	for _, node := range slices.Concat(o.members, o.clients) {
@@ -146,7 +147,7 @@ func (o *observed) addReflectors(n *Drawing) {
 	}
 }
 
-// frameOf returns the frame of a reflector, which in a Hierarchy its slot names.
+// frameOf returns the frame of a reflector: its zone, or in a Hierarchy what its slot names.
 func frameOf(n plan.Node) frame {
 	if isSpine(n) {
 		return frame{Kind: spineFrame}
@@ -166,11 +167,11 @@ func detailOf(n plan.Node) string {
 	return joined(role[[2]bool{n.HasRoleLabel, n.ClusterID != ""}], ready[n.Ready])
 }
 
-// single has one session in each state.
+// single counts one session, by its state.
 var single = map[state]Sessions{up: {1, 1, 0}, none: {1, 0, 0}, unknown: {1, 0, 1}, planned: {1, 0, 0}}
 
-// sessions counts those of a reflector with a node, one for each address family. Two reflectors both report theirs: it is up where neither
-// reports it down.
+// sessions counts the sessions of reflector r with node n, one for each address family. If n
+// is a reflector too, both report each session: the session is down if either reports it down.
 func (o *observed) sessions(r, n plan.Node) Sessions {
 	var out Sessions
 	for _, addr := range n.Addresses {
@@ -189,8 +190,8 @@ func (o *observed) sessions(r, n plan.Node) Sessions {
 	return out
 }
 
-// reported returns the state of a reflector's session with an address. The last report of a node that is not Ready may be out of date, and a
-// cleared report holds nothing.
+// reported returns the state of a reflector's session with an address. It is unknown without a report, if the
+// report was cleared and has no sessions, and if the node is not Ready, since its last report may be out of date.
 func (o *observed) reported(reflector plan.Node, addr netip.Addr) state {
 	if o.invented {
 		return planned
@@ -208,22 +209,22 @@ func (o *observed) reported(reflector plan.Node, addr netip.Addr) state {
 	return none
 }
 
-// groupKey is what the clients of a group have in common: their frame, and how many reflectors they peer with, in all (each) and by frame and
-// number of sessions (shape).
+// groupKey is what the clients of a group have in common: their frame, how many reflectors each
+// peers with (each), and how many of these are in which frame with how many sessions (shape).
 type groupKey struct {
 	frame
 	each  int
 	shape string
 }
 
-// clientGroup is a group with the sessions of its clients, by member.
+// clientGroup is a group with the sessions of its clients, by the member's name.
 type clientGroup struct {
 	Group
 	with map[string]Sessions
 }
 
-// addGroups adds a group for all clients of a frame that peer with as many reflectors in each frame. In a Hierarchy the frame of a client is the
-// rack of its reflectors.
+// addGroups puts all clients of one frame that peer with equally many reflectors in each
+// frame into one group. In a Hierarchy the frame of a client is the rack of its reflectors.
 func (o *observed) addGroups(n *Drawing) {
 	groups := map[groupKey]*clientGroup{}
 	for _, client := range o.clients {
@@ -239,7 +240,7 @@ func (o *observed) addGroups(n *Drawing) {
 		}
 		g.count(client, n.of(all), o.BGP.MeshOn())
 	}
-	// Groups are sorted by the number of reflectors of their clients, the most first.
+	// Groups whose clients have the most reflectors come first.
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(x, y groupKey) int {
 		return cmp.Or(cmp.Compare(y.each, x.each), cmp.Compare(x.shape, y.shape))
 	}) {
@@ -276,7 +277,7 @@ func (o *observed) groupOf(client plan.Node) (groupKey, map[string]Sessions) {
 	return key, with
 }
 
-// count adds a client by the state of its sessions. While the mesh is on, one without sessions counts in none of the states.
+// count adds a client by the state of its sessions. While the mesh is on, a client without sessions is in none of the counts by state.
 func (g *Group) count(client plan.Node, is state, meshOn bool) {
 	g.Clients++
 	if !client.Ready {

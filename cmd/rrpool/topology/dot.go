@@ -7,7 +7,7 @@ import (
 	"github.com/emicklei/dot"
 )
 
-// looks has the look of lines by the state of their sessions. Lines differ in more than colour, for readers who see no colours.
+// looks is how a line is drawn, by the state of its sessions. Lines differ in more than colour, for readers who see no colours.
 var looks = [...]struct {
 	colour, style string
 	width         float64
@@ -19,7 +19,8 @@ var looks = [...]struct {
 // font is the font of all texts.
 const font = "Helvetica"
 
-// dotGraph renders the drawing for Graphviz. A line to the reflectors of a zone leads to the one in the middle, and ends at the frame around them.
+// dotGraph renders the drawing for Graphviz. A line to the reflectors of a
+// zone leads to the middle reflector, but is cut off at the frame around them.
 func dotGraph(n *Drawing) string {
 	g := dot.NewGraph(dot.Undirected)
 	g.Attrs("compound", true, "rankdir", "LR", "ranksep", 2.5, "nodesep", 0.15, "fontname", font, "labelloc", "t",

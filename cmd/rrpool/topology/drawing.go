@@ -12,17 +12,17 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// Drawing is what is drawn. Clients are counted in groups, so their number does not change the size of the drawing.
+// Drawing is the content of a drawing. Clients are counted in groups, so their number does not change the size of the drawing.
 type Drawing struct {
 	Title, Subtitle string
-	// Live is set where the sessions have states, which they have not in an invented cluster.
+	// Live is set if the sessions have states. In an invented cluster they have none.
 	Live bool
-	// Topology is that of the reflectors: "Single", or during a change to another "Quorum and Single".
+	// Topology is that of the reflectors, such as "Single"; during a change of topology both, such as "Quorum and Single".
 	Topology string
 	Mesh     Mesh
-	// Zones are the frames. In a Hierarchy these are racks.
+	// Zones are the frames: zones, or in a Hierarchy racks and the spines.
 	Zones []Zone
-	// Links lead from a group of clients, or a reflector, to a reflector, and have at least one session.
+	// Links lead from a group of clients, or from a reflector, to a reflector. Each link has at least one session.
 	Links []Link
 	// Remotes are the sessions of ClusterPeerings.
 	Remotes []Remote
@@ -31,8 +31,8 @@ type Drawing struct {
 	Warnings []string
 }
 
-// Mesh is Calico's node-to-node mesh, with the nodes and sessions that it has, or would have while it is off. The states of its sessions are
-// not reported.
+// Mesh is Calico's node-to-node mesh. While the mesh is off, Nodes and Sessions
+// are those that it would have. The states of its sessions are not reported.
 type Mesh struct {
 	On              bool
 	Nodes, Sessions int
@@ -47,32 +47,32 @@ const (
 	spineFrame frameKind = "spines"
 )
 
-// frame is a frame of the drawing. Its name is empty for nodes without a zone.
+// frame identifies a frame of the drawing. Name is empty for nodes without a zone, and for the spines.
 type frame struct {
 	Name string
 	Kind frameKind
 }
 
-// Zone is a frame with what is in it.
+// Zone is a frame with its reflectors and clients.
 type Zone struct {
 	frame
 	Reflectors []Reflector
 	Groups     []Group
 }
 
-// Reflector is a route reflector, or without a cluster ID a node that becomes one.
+// Reflector is a route reflector. If it has no ClusterID, it is a node that becomes a route reflector.
 type Reflector struct {
 	Name      string
 	ClusterID string
-	// Slot is set where slots differ, and Zone where the frame is no zone.
+	// Slot is set if slots differ (not in Single). Zone is set if the frame is not a zone.
 	Slot string
 	Zone string
-	// Detail is what else is known, such as "not Ready". Sessions are those of all its links.
+	// Detail is what else is known, such as "not Ready". Sessions is the sum of all its links.
 	Detail string
 	Sessions
 }
 
-// Group is the clients of a frame that peer with as many reflectors in each frame.
+// Group is the clients of one frame that peer with equally many reflectors in each frame.
 type Group struct {
 	// ID is unique in the drawing. Each is the number of reflectors that each client peers with.
 	ID      string
@@ -80,12 +80,12 @@ type Group struct {
 	Each    int
 	// NotReady counts the clients that Kubernetes reports as not Ready.
 	NotReady int
-	// All, Some and None count the clients by how many of their sessions are Established. NotKnown counts those of which some are not reported
-	// and none is down. A client without sessions counts in None, or while the mesh is on nowhere.
+	// All, Some and None count the clients by how many of their sessions are Established. NotKnown counts the clients of which a session
+	// is not reported and no session is down. A client without sessions counts in None, or while the mesh is on, in none of the four.
 	All, Some, None, NotKnown int
 }
 
-// Link is all sessions of a Group of clients, or of a Reflector, with the reflector To. The order of two reflectors has no meaning.
+// Link is all sessions of a Group of clients, or of a Reflector, with the reflector To. A link of two reflectors has no direction.
 type Link struct {
 	Group     string
 	Reflector string
@@ -99,7 +99,7 @@ type Remote struct {
 	Sessions
 }
 
-// Sessions counts sessions, one for each pair of nodes and address family. The states of Unknown are not reported.
+// Sessions counts sessions, one for each pair of nodes and address family. Unknown counts those whose state is not reported.
 type Sessions struct {
 	Expected, Established, Unknown int
 }
@@ -108,7 +108,7 @@ func (s Sessions) plus(o Sessions) Sessions {
 	return Sessions{s.Expected + o.Expected, s.Established + o.Established, s.Unknown + o.Unknown}
 }
 
-// state is the common state of some sessions.
+// state is one state for several sessions.
 type state int
 
 const (
@@ -120,7 +120,7 @@ const (
 	planned // of an invented cluster
 )
 
-// of returns the state of sessions. One that is down counts more than those that are not known.
+// of returns the common state of all sessions. If any session is down, the state is none or partial, even if others are not known.
 func (n *Drawing) of(s Sessions) state {
 	switch {
 	case s.Expected == 0:
@@ -182,14 +182,14 @@ func (n *Drawing) arrange() {
 	slices.Sort(n.Warnings)
 }
 
-// line is the sessions that are drawn as one line: those of a group with the reflectors of a zone, or of the reflectors with each other those
-// that have an end in the zone.
+// line is the sessions that are drawn as one line: those of a group with the
+// reflectors of a zone, or those between reflectors that have an end in the zone.
 type line struct {
 	clients, zone int
 	Sessions
 }
 
-// lines returns the lines of a group, by zone, or for a group without an ID those between reflectors.
+// lines returns the lines of a group, one for each zone. If the group has no ID, they are the lines between reflectors.
 func (n *Drawing) lines(g Group) []line {
 	home, out := map[string]int{}, make([]line, len(n.Zones))
 	for i, zone := range n.Zones {
@@ -236,7 +236,7 @@ func (z frame) title() string {
 	return strings.TrimSpace(string(z.Kind) + " " + z.Name)
 }
 
-// roles counts the reflectors that have their role.
+// roles counts the reflectors that have a cluster ID.
 func (z Zone) roles() int {
 	without := func(r Reflector) bool { return r.ClusterID == "" }
 	return len(slices.DeleteFunc(slices.Clone(z.Reflectors), without))
@@ -263,7 +263,7 @@ func (n *Drawing) established(s Sessions) string {
 	return fmt.Sprintf("%d up", s.Established)
 }
 
-// lineWords counts clients × sessions where every client has as many.
+// lineWords gives clients × sessions, if the sum is a multiple of the number of clients.
 func (n *Drawing) lineWords(l line) string {
 	if l.Expected%max(l.clients, 1) != 0 {
 		return n.sessionWords(l.Sessions)
@@ -293,7 +293,7 @@ func (n *Drawing) details(z Zone, g Group) (out []string) {
 	return out
 }
 
-// reflectors counts all reflectors that have their role.
+// reflectors counts the reflectors of all zones that have a cluster ID.
 func (n *Drawing) reflectors() (all int) {
 	for _, zone := range n.Zones {
 		all += zone.roles()
@@ -301,7 +301,7 @@ func (n *Drawing) reflectors() (all int) {
 	return all
 }
 
-// howMany counts nodes, which are called clients where there are reflectors.
+// howMany counts nodes. They are called clients if there are reflectors.
 func (n *Drawing) howMany(nodes int) string {
 	if n.reflectors() == 0 {
 		return iostreams.Number(nodes, "node")
@@ -370,7 +370,7 @@ func (n *Drawing) reflectorWords(r Reflector) string {
 
 // reflectorDetail returns what differs between reflectors: slot, zone, cluster ID where there are several, and problems.
 func (n *Drawing) reflectorDetail(r Reflector) string {
-	id, slot := "", strings.TrimPrefix(r.Slot, r.Name) // in an invented cluster they are the same
+	id, slot := "", strings.TrimPrefix(r.Slot, r.Name) // in an invented cluster the name is the slot
 	if len(n.clusterIDs()) > 1 && r.ClusterID != "" {
 		id = "cluster ID " + r.ClusterID
 	}

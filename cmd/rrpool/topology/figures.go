@@ -11,28 +11,28 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// view is what -o json prints: one topology, or all that are compared. Its schema version, which has the name of a former command,
-// changes when a field changes its meaning or goes away.
+// view is what -o json prints: one topology, or all that are compared. SchemaVersion, which
+// names a former command (simulate), changes when a field changes its meaning or goes away.
 type view struct {
 	SchemaVersion string         `json:"schemaVersion"`
 	Subject       string         `json:"subject"`
 	Topologies    []topologyView `json:"topologies"`
-	// Auto is the topology that Auto takes where topologies are compared, empty for none.
+	// Auto is the topology that Auto takes, empty if it takes none, or if topologies are not compared.
 	Auto string `json:"auto,omitempty"`
 }
 
-// topologyView is one topology. Its Type is Auto only where Auto takes none.
+// topologyView is one topology. Its Type is Auto only if Auto takes no topology.
 type topologyView struct {
 	Type string `json:"type"`
-	// Refused is why the manager would not build it. Figures are then what it would come to, and nil where the nodes
-	// cannot be arranged at all.
+	// Refused is why the manager would not build this topology. Figures are then
+	// those of the refused topology, and nil if the nodes cannot be arranged at all.
 	Refused *plan.Problem `json:"refused,omitempty"`
 	Figures *figures      `json:"figures,omitempty"`
 }
 
-// figures are the numbers of a topology; the tag row names their rows in the table. Redundancy is how many reflectors keep any two
-// clients connected. Paths count those to one prefix of a client, at most; a RIB has the paths to all prefixes, if each client
-// announces one. MemoryMB is what BIRD needs on the busiest reflector.
+// figures are the numbers of a topology. The tag row is the name of the number's row in the table. Redundancy is how
+// many reflectors connect any two clients: one less may fail. Paths are the most to one prefix of a client; a RIB
+// has the paths to all prefixes, if each client announces one. MemoryMB is what BIRD needs on the busiest reflector.
 type figures struct {
 	Nodes                  int            `json:"nodes" row:"all nodes"`
 	Clients                int            `json:"clients" row:"clients"`
@@ -55,13 +55,13 @@ type figures struct {
 	ClientRIB              simulate.Count `json:"clientRIB" row:"RIB of a client"`
 	ReflectorRIB           simulate.Count `json:"reflectorRIB" row:"RIB of a reflector"`
 	MemoryMB               simulate.Count `json:"reflectorMemoryMB" row:"MB for BIRD"`
-	// SurvivesAny is how many reflectors may fail together, whichever they are, and
-	// ZonesCutting are the zones whose loss cuts clients of the others off from each other.
+	// SurvivesAny is how many reflectors may fail together, whichever they are. ZonesCutting
+	// are the zones whose loss cuts clients in other zones off from each other.
 	SurvivesAny  int      `json:"survivesAny" row:"reflectors may fail"`
 	ZonesCutting []string `json:"zonesCutting,omitempty" row:"zones that cut off"`
 }
 
-// span is the range of a number that several nodes have; Mean is rounded down.
+// span is the range of a number over several nodes or groups. Mean is rounded down.
 type span struct {
 	Least int `json:"least"`
 	Most  int `json:"most"`
@@ -112,7 +112,7 @@ func topologyOf(c invent.Cluster, kind v1alpha1.TopologyType) (topologyView, err
 	return t, nil
 }
 
-// arrangement is a layout as the planner makes it, and the configuration and network that come of it.
+// arrangement is a layout of the planner, and the configuration and network that result from it.
 type arrangement struct {
 	topology.Layout
 	nodes   map[string]plan.Node
@@ -132,7 +132,7 @@ func newArrangement(c invent.Cluster, s invent.Sized) *arrangement {
 
 func (a *arrangement) isClient(name string) bool { return !a.nodes[name].Pooled }
 
-// without gives the network while these nodes are down.
+// without returns the network while the nodes that down accepts are down.
 func (a *arrangement) without(down func(plan.Node) bool) *simulate.Network {
 	return a.config.Network(func(name string) bool { return !down(a.nodes[name]) })
 }
@@ -168,7 +168,7 @@ func (a *arrangement) figures(zones []string) *figures {
 	return f
 }
 
-// countSessions adds the clients, sessions and paths, by the classes of nodes that have the same.
+// countSessions adds the clients, sessions and paths. It computes them once for each class of equal nodes.
 func (a *arrangement) countSessions(f *figures) {
 	reflectors := a.without(func(n plan.Node) bool { return n.ClusterID == "" })
 	for _, c := range a.network.Classes() {
@@ -194,8 +194,8 @@ func (a *arrangement) countSessions(f *figures) {
 	f.Sessions /= 2
 }
 
-// memory estimates what BIRD needs on the busiest reflector, in MB, from measurements with 500 to 5,000 clients that all connect at
-// the same moment (docs/capacity.md). With fewer sessions it needs less.
+// memory estimates what BIRD needs on the busiest reflector, in MB. The constants are MB, fitted to measurements with 500
+// to 5,000 clients that all connect at the same moment (docs/capacity.md). With fewer sessions the estimate is too high.
 func memory(f *figures) simulate.Count {
 	const alone, perSession, perRoute = 7, 0.089, 8.8e-6
 	if f.SessionsPerClient.Least == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// tabulate prints the figures of an invented cluster. The error is why the manager would refuse the only topology.
+// tabulate prints the figures of an invented cluster. If there is one topology and the manager would refuse it, the error says why.
 func (f *flags) tabulate(c invent.Cluster, s iostreams.Streams) error {
 	v, err := f.figuresOf(c)
 	if err != nil {
@@ -45,8 +45,8 @@ func (v view) print(s iostreams.Streams) {
 	}
 }
 
-// rows renders the table, with a row for each figure and a column for each topology. Where topologies are compared a cell has the
-// most that one node has, else the mean as well.
+// rows renders the table, with a row for each figure and a column for each topology. If topologies
+// are compared, a cell has only the most that one node has, else also the least and the mean.
 func rows(v view) string {
 	compared, header := len(v.Topologies) > 1, []any{""}
 	for _, t := range v.Topologies {

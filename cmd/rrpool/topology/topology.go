@@ -1,5 +1,5 @@
-// Package topology is the command `rrpool topology`: it draws the topology of a cluster, or tabulates what a topology comes to in an
-// invented one.
+// Package topology is the command `rrpool topology`. It draws the topology
+// of a cluster, or prints the figures of a topology in an invented cluster.
 package topology
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// The formats of --output that the code names. dot is the language of Graphviz; all others have figures.
+// The formats of --output that the code refers to. dot is the language of Graphviz; all others show figures.
 const (
 	formatDot   = "dot"
 	formatTable = "table"
@@ -154,7 +154,7 @@ func (f *flags) read(ctx context.Context) (Drawing, error) {
 	return n, nil
 }
 
-// inventedDrawing returns the drawing of an invented cluster with its topology complete.
+// inventedDrawing returns the drawing of an invented cluster, in full mesh or with its complete topology.
 func inventedDrawing(c invent.Cluster) (Drawing, error) {
 	o := observed{invented: true, roleLabel: c.Spec.BGP.NodeLabel}
 	var notes []string
@@ -177,7 +177,7 @@ func inventedDrawing(c invent.Cluster) (Drawing, error) {
 	return n, nil
 }
 
-// arrange sets the nodes and BGPPeers of the complete topology. A reflector is named by its slot, where slots differ.
+// arrange sets the nodes and BGPPeers of the complete topology. Where slots differ (not in Single), the name of a reflector is its slot.
 func (o *observed) arrange(c invent.Cluster) (topology.Layout, error) {
 	sized, err := c.Size(c.Spec.Topology.Type)
 	if err == nil && sized.Problem != nil {
