@@ -1,5 +1,5 @@
-// Package crd holds the CRD of the RouteReflectorPool, and reads objects as an apiserver with that CRD does: with the same defaults and the same
-// refusals.
+// Package crd holds the CRD of the RouteReflectorPool. It reads objects as an apiserver
+// with this CRD does: it sets the same defaults and refuses the same objects.
 package crd
 
 import (
@@ -39,7 +39,7 @@ import (
 //go:embed rrpool.io_routereflectorpools.yaml
 var definition []byte
 
-// rules are what the CRD asks of objects.
+// rules are what the CRD requires: its schema, and its CEL rules (relations).
 type rules struct {
 	structural *schema.Structural
 	values     validation.SchemaValidator
@@ -47,7 +47,7 @@ type rules struct {
 	schema     apiextensionsv1.JSONSchemaProps
 }
 
-// load parses the embedded CRD. It panics where that is invalid, which the tests would show.
+// load parses the embedded CRD. It panics if the CRD is invalid, which the tests would show.
 var load = sync.OnceValue(func() *rules {
 	var crd apiextensionsv1.CustomResourceDefinition
 	utilruntime.Must(yaml.Unmarshal(definition, &crd))
@@ -68,7 +68,7 @@ func Default() *v1alpha1.RouteReflectorPool {
 	return out
 }
 
-// Missing returns the fields that this CRD has and another lacks.
+// Missing returns the fields that the embedded CRD has and the schema elsewhere lacks.
 func Missing(elsewhere *apiextensionsv1.CustomResourceValidation) []string {
 	if elsewhere == nil || elsewhere.OpenAPIV3Schema == nil {
 		return []string{"a schema"}
@@ -87,9 +87,9 @@ func missing(here, there apiextensionsv1.JSONSchemaProps, path string) (out []st
 	return out
 }
 
-// Read parses a file with one RouteReflectorPool and nothing else, in YAML or JSON. It returns the object as it is once created, without what the
-// apiserver sets itself, such as the status. What an apiserver would refuse or drop is an error that names every such field. Rules about a change of
-// a field are not checked.
+// Read parses a file with one RouteReflectorPool and nothing else, in YAML or JSON. It returns the object as the
+// apiserver would store it, but without what the apiserver sets itself, such as the status. If the apiserver
+// would refuse or drop fields, the error names all of them. Rules about a change of a field are not checked.
 func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	raw, err := alone(content)
 	if err != nil {
@@ -98,7 +98,7 @@ func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	delete(raw, "status")
 	out := &v1alpha1.RouteReflectorPool{}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(raw, out, true)
-	if runtime.IsStrictDecodingError(err) { // the rules say more about other errors
+	if runtime.IsStrictDecodingError(err) { // for other errors the checks below say more
 		return nil, fmt.Errorf("%w (kubectl explain routereflectorpool lists the fields)", err)
 	}
 	problems := apivalidation.ValidateObjectMeta(&out.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
@@ -113,7 +113,7 @@ func Read(content []byte) (*v1alpha1.RouteReflectorPool, error) {
 	return out, nil
 }
 
-// alone returns the RouteReflectorPool of a file, and an error where there is anything else in it.
+// alone returns the RouteReflectorPool of a file, and an error if the file contains anything else.
 func alone(content []byte) (pool map[string]any, err error) {
 	var found []string
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))

@@ -1,4 +1,4 @@
-// Package rbac holds the manager's roles, and the rights in them.
+// Package rbac holds the manager's roles, and lists the rights that they grant.
 package rbac
 
 import (
@@ -21,16 +21,16 @@ const Namespace = "rrpool-system"
 //go:embed role.yaml
 var roles []byte
 
-// Right is one verb on one resource, with the subresource as in "nodes/status". It holds in one namespace, or, where that is empty, in the whole
-// cluster, and without a name for all objects.
+// Right is one verb on one resource, which may include a subresource, as "nodes/status". If Namespace
+// is empty, the right holds in the whole cluster. If Name is empty, it holds for all objects.
 type Right struct{ Namespace, Group, Resource, Name, Verb string }
 
-// Rights returns all rights of the manager, in the order of role.yaml. namespace replaces the manager's own.
+// Rights returns all rights of the manager, in the order of role.yaml, with namespace in place of the manager's default namespace.
 func Rights(namespace string) []Right {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(roles), 4096)
 	var out []Right
 	for {
-		// A ClusterRole has the fields of a Role, and no namespace.
+		// A ClusterRole is read as a Role: it has the same fields, and no namespace.
 		var role rbacv1.Role
 		err := decoder.Decode(&role)
 		if errors.Is(err, io.EOF) {
