@@ -12,9 +12,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// try asks the datastore whether it would take the first writes, before any of them, or of an order: a value that it
-// refuses would stop the rollout half way. A refusal is a problem of the cluster, and so is an object of others under a name of
-// ours. Any other error leaves the answer unknown.
+// try makes a dry run of the step's first writes, before anything is written or ordered: a value that the datastore
+// refuses would stop the rollout half way. A refusal becomes a problem of the cluster, and so does an object that others
+// made under a name of rrpool. After any other error it is unknown whether the writes are allowed: see Scope.Untried.
 func (r *Reconciler) try(ctx context.Context, s *Scope) {
 	ahead := s.Step.Ahead
 	if len(ahead) == 0 || reflect.DeepEqual(ahead, r.tried) {
@@ -31,7 +31,7 @@ func (r *Reconciler) try(ctx context.Context, s *Scope) {
 			s.Untried = fmt.Errorf("trying whether the datastore lets rrpool %s: %w", plan.Details(action), err)
 			if calico.Untriable(err) {
 				if before != nil {
-					s.Untried = fmt.Errorf("%w; %w", before, s.Untried) // each is named
+					s.Untried = fmt.Errorf("%w; %w", before, s.Untried) // keep the earlier error too
 				}
 				continue
 			}
@@ -45,7 +45,7 @@ func (r *Reconciler) try(ctx context.Context, s *Scope) {
 	r.tried = ahead
 }
 
-// refused is the problem that a trial shows, nil for none.
+// refused returns the problem that the error of a dry run shows, nil for none.
 func refused(action plan.Action, err error) *plan.Problem {
 	var taken *calico.NameTakenError
 	switch {

@@ -19,22 +19,22 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// apply takes the step's actions in order and stops at the first error that others depend on: a report that cannot be
-// asked for does not hold up the step, nor a Node that cannot be written the other Nodes. Where reports cannot be created, only
-// refreshes are applied. An error of the cloud is remembered and reported, not returned: the cloud has its own back-off.
+// apply takes the step's actions in order and stops at the first error, with two exceptions: a RefreshStatus that fails stops nothing, and in a
+// step that only labels Nodes, a Node that cannot be written does not stop the others. If reports cannot be created, only RefreshStatus actions
+// are taken, unless the step is urgent. An error of the cloud is not returned: poolClient keeps and reports it, and has its own back-off.
 func (r *Reconciler) apply(ctx context.Context, s *Scope) error {
 	actions, watchErr := s.Step.Actions, r.watch(ctx, s)
 	if watchErr != nil && !s.Step.Urgent && !skipsCloud(s) {
-		// The safety net needs the reports that can be asked for, whichever cannot.
+		// The safety net needs the existing reports, even if others cannot be created.
 		actions = onlyRefreshes(actions)
 	}
 	if slices.ContainsFunc(actions, is[plan.Pause]) {
-		ctx = context.WithoutCancel(ctx) // a shutdown waits: half of these actions would cut a node off
+		ctx = context.WithoutCancel(ctx) // a shutdown waits for these actions: half of them would cut a node off
 	}
 	return r.applyAll(ctx, s, actions, watchErr)
 }
 
-// applyAll takes actions in order, and returns their errors beside the one that there is.
+// applyAll takes actions in order, and returns watchErr joined with their errors.
 func (r *Reconciler) applyAll(ctx context.Context, s *Scope, actions []plan.Action, watchErr error) error {
 	together := slices.ContainsFunc(actions, func(a plan.Action) bool {
 		return !is[plan.SetReflector](a) && !is[plan.SetRack](a) && !is[plan.RefreshStatus](a)
@@ -56,7 +56,7 @@ func (r *Reconciler) applyAll(ctx context.Context, s *Scope, actions []plan.Acti
 	return watchErr
 }
 
-// watch asks for the reports that the step needs. A refusal asks for none, and leaves those that exist: they show when it is over.
+// watch asks for the reports that the step needs. If the step is a refusal that needs none, existing reports stay: they show when it is over.
 func (r *Reconciler) watch(ctx context.Context, s *Scope) error {
 	if s.Step.Problem != nil && len(s.Step.Watch) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func (r *Reconciler) applyOne(ctx context.Context, s *Scope, action plan.Action)
 	switch a := action.(type) {
 	case plan.EnsurePool:
 		if s.Step.Short && !s.inPlace() {
-			return false, nil // see decide: the mesh is back in a moment, and then there is time for the cloud
+			return false, nil // the mesh is back in seconds, and must not wait for the cloud: see decide
 		}
 		progress, err := r.poolClient.ensure(ctx, s.now, poolSpec(s, a.Want, r.poolClient.last))
 		return r.poolDid(ctx, s, progress, err)
@@ -93,7 +93,7 @@ func (r *Reconciler) applyOne(ctx context.Context, s *Scope, action plan.Action)
 	case plan.DrainNode:
 		return r.drain(ctx, s, a.Node)
 	case plan.Pause:
-		r.Pause(a.For) // nothing cuts it short: see apply
+		r.Pause(a.For) // a shutdown does not shorten the pause: see apply
 		return false, nil
 	}
 	began := time.Now()
@@ -108,7 +108,7 @@ func (r *Reconciler) applyOne(ctx context.Context, s *Scope, action plan.Action)
 	return changed, nil
 }
 
-// poolDid emits an event for what the provider did.
+// poolDid emits an event if the provider changed the pool, and reports whether it did.
 func (r *Reconciler) poolDid(ctx context.Context, s *Scope, progress cloud.Progress, err error) (bool, error) {
 	if err != nil || progress.Did == "" {
 		return false, err
@@ -117,10 +117,10 @@ func (r *Reconciler) poolDid(ctx context.Context, s *Scope, progress cloud.Progr
 	return true, nil
 }
 
-// StepDeletePool is the step after the mesh is back, when deletionPolicy is Delete.
+// StepDeletePool is the last step of a deletion with deletionPolicy Delete: the mesh is back, and the pool is deleted.
 const StepDeletePool = "DeletePool"
 
-// addFinalizer adds the finalizer before anything else is written, so that no deletion leaves a cluster half way.
+// addFinalizer adds the finalizer before anything else is written: a deletion must not leave the cluster half migrated.
 func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.RouteReflectorPool, needed bool) (bool, error) {
 	if !needed || object.DeletionTimestamp != nil || controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return false, nil
@@ -128,7 +128,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, object *v1alpha1.RouteRef
 	return true, r.editFinalizers(ctx, object, controllerutil.AddFinalizer)
 }
 
-// reportPaused reconciles a paused object, which needs a finalizer if something in the cluster is rrpool's.
+// reportPaused reports on a paused object. If anything in the cluster is rrpool's, it first adds the finalizer.
 func (r *Reconciler) reportPaused(ctx context.Context, s *Scope) (reconcile.Result, error) {
 	if changed, err := r.addFinalizer(ctx, s.object, !untouched(s)); err != nil || changed {
 		return retry(err)
@@ -136,8 +136,8 @@ func (r *Reconciler) reportPaused(ctx context.Context, s *Scope) (reconcile.Resu
 	return r.finish(ctx, s, r.rememberPools(ctx, s))
 }
 
-// untouched reports whether nothing in the cluster's BGP and on its nodes is rrpool's, so that there is nothing to restore. A
-// datastore that is locked does not say that.
+// untouched reports whether nothing in the cluster's BGP and on its nodes is rrpool's, so that there
+// is nothing to restore. While the datastore is locked, that is unknown, and untouched returns false.
 func untouched(s *Scope) bool {
 	cluster := s.Cluster
 	ours := cluster.BGP.Saved != nil || s.inPlace() && anyPooled(cluster.Nodes) ||
@@ -146,14 +146,14 @@ func untouched(s *Scope) bool {
 	return len(cluster.Nodes) > 0 && !ours && cluster.Locked == nil
 }
 
-// releasable reports whether the object is being deleted, and nothing of rrpool's needs it any more. The note of how the mesh
-// was stays where only a person can restore that.
+// releasable reports whether the object is being deleted and rrpool has nothing left to do. If only a person
+// can restore the mesh as it was, rrpool is done too, and leaves its note of the earlier mesh in the cluster.
 func (s *Scope) releasable() bool {
 	noted := s.Step.Name == rollout.ForgetMesh && len(s.Step.Actions) == 0
 	return s.deleting() && (s.steady() || noted || s.Step.Problem != nil && untouched(s))
 }
 
-// release deletes the pool, where that is wanted, and then removes the finalizer.
+// release deletes the pool if deletionPolicy is Delete. Once the pool is gone, it removes the finalizer.
 func (r *Reconciler) release(ctx context.Context, s *Scope) error {
 	if err := r.Leading(ctx); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (r *Reconciler) release(ctx context.Context, s *Scope) error {
 	return nil
 }
 
-// knownPools gives the IDs of the pools that were ours, from the object: a pool whose label is lost is still ours.
+// knownPools returns the pool IDs noted on the object: a pool that has lost its label is still rrpool's.
 func knownPools(object *v1alpha1.RouteReflectorPool) []string {
 	if ids := object.Annotations[v1alpha1.PoolsAnnotation]; ids != "" {
 		return strings.Split(ids, ",")
@@ -182,10 +182,10 @@ func knownPools(object *v1alpha1.RouteReflectorPool) []string {
 	return nil
 }
 
-// mostPools is how many IDs are kept. At most two pools exist at a time.
+// mostPools is how many of the latest pool IDs the annotation keeps. At most two pools exist at a time.
 const mostPools = 4
 
-// rememberPools writes the IDs of the pools that are ours on the object, without those that are gone.
+// rememberPools notes the IDs of rrpool's pools on the object, and removes the IDs of pools that no longer exist.
 func (r *Reconciler) rememberPools(ctx context.Context, s *Scope) error {
 	before, last := knownPools(s.object), r.poolClient.last
 	if s.inPlace() || last == nil {
@@ -213,8 +213,8 @@ func (r *Reconciler) rememberPools(ctx context.Context, s *Scope) error {
 	})
 }
 
-// deletePool deletes our pool, and reports whether it is gone. Where that fails, ProviderReady says why, and deletionPolicy
-// Retain ends it.
+// deletePool deletes rrpool's pool, and reports whether it is gone. If the deletion fails,
+// condition ProviderReady says why; with deletionPolicy Retain rrpool no longer tries.
 func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 	s.Step = rollout.Step{
 		Name: StepDeletePool, Awaits: rollout.AwaitsWorkers, Timeout: rollout.WorkersTimeout,
@@ -225,7 +225,7 @@ func (r *Reconciler) deletePool(ctx context.Context, s *Scope) bool {
 		return false
 	}
 	switch {
-	case r.poolClient.last == nil: // what was never looked at is not known to be gone
+	case r.poolClient.last == nil: // a pool that was never observed may exist
 		s.Step.WaitingFor = []string{"the cloud to answer, or spec.provider.iks.deletionPolicy Retain to leave the worker pool there"}
 		return false
 	case r.poolClient.lost(s) != "":
@@ -253,7 +253,7 @@ func (r *Reconciler) editFinalizers(
 	return r.editObject(ctx, object, func(o client.Object) { edit(o, v1alpha1.Finalizer) })
 }
 
-// editObject changes what is rrpool's in the object's metadata.
+// editObject makes edit's change to the object's metadata. If the object has changed since it was read, that is a conflict.
 func (r *Reconciler) editObject(ctx context.Context, object *v1alpha1.RouteReflectorPool, edit func(client.Object)) error {
 	if err := r.Leading(ctx); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (r *Reconciler) editObject(ctx context.Context, object *v1alpha1.RouteRefle
 	return nil
 }
 
-// drain evicts the pods of a node, and remembers which may not go.
+// drain evicts the pods of a node, at most once every evictPause. s.blockedPods are the pods that may not be evicted now.
 func (r *Reconciler) drain(ctx context.Context, s *Scope, node string) (bool, error) {
 	attempt := r.attempt(node)
 	if s.now.Sub(attempt.at) < evictPause {

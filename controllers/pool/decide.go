@@ -19,14 +19,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/workload"
 )
 
-// decide chooses the provider, asks it when that is due, and computes the step. The step is computed before the
-// cloud is asked as well, because what has to happen at once must not wait for an answer that may not come; neither
-// must what is due in seconds, as while too few reflectors serve. Existing nodes are no cloud: looking at them is
-// no request.
+// decide chooses the provider, asks it if that is due, and computes the step. A cloud is asked only after
+// a first computation: a step that brings the mesh back, or is due in seconds because too few reflectors
+// serve, must not wait for an answer. Existing nodes are observed first, as that needs no cloud.
 func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 	r.identify(ctx, s)
 	progress, err := r.poolClient.answered(s.now)
-	_, _ = r.poolDid(ctx, s, progress, err) // the error is remembered, and reported from there
+	_, _ = r.poolDid(ctx, s, progress, err) // poolClient keeps and reports the error
 	if s.inPlace() {
 		r.poolClient.observe(ctx, s.now, 0, cloud.PoolSpec{})
 	}
@@ -39,7 +38,7 @@ func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 	if s.disconnected != nil || skipsCloud(s) || s.Step.Short || !r.poolClient.observe(ctx, s.now, r.interval(s), poolSpec(s, given, nil)) {
 		return nil
 	}
-	// The answer may have taken half a minute: reflectors that died meanwhile must be seen.
+	// The cluster is observed again: reflectors may have died while rrpool waited for the answer.
 	if err := r.lookAtCluster(ctx, s); err != nil {
 		return err
 	}
@@ -47,7 +46,7 @@ func (r *Reconciler) decide(ctx context.Context, s *Scope) error {
 	return nil
 }
 
-// compute is pure but for the pool, which it takes from memory.
+// compute computes the step from the observed cluster and the pool as last observed. It sends no requests.
 func (r *Reconciler) compute(s *Scope) {
 	taint := taintOf(s.object.Spec.Provider.IKS.Taint)
 	if s.inPlace() {
@@ -56,7 +55,7 @@ func (r *Reconciler) compute(s *Scope) {
 	} else {
 		fillIn(s.platform, s.Cluster.Nodes, s.object.Spec.Provider.IKS.PoolName, r.poolClient.members())
 	}
-	if s.object.Spec.Rollout.Gate == v1alpha1.GateTimer { // fixed waits need no reports
+	if s.object.Spec.Rollout.Gate == v1alpha1.GateTimer { // the Timer gate needs no session reports
 		s.Cluster.Problems = slices.DeleteFunc(slices.Clone(s.Cluster.Problems), func(p plan.Problem) bool {
 			return p.Reason == reason.NodeStatusCRDMissing
 		})
@@ -77,7 +76,7 @@ func (r *Reconciler) compute(s *Scope) {
 	switch known := r.poolClient.last; {
 	case problem != nil:
 		desired.Invalid = problem
-		if known != nil && known.Owned { // how many reflectors there should be is taken from the pool as it is
+		if known != nil && known.Owned { // the existing pool says how many reflectors there should be
 			desired.Pool = plan.PoolTarget{SizePerZone: known.SizePerZone, Zones: known.Zones}
 		}
 	case known != nil:
@@ -86,9 +85,9 @@ func (r *Reconciler) compute(s *Scope) {
 	s.Step = r.Next(observed, desired, s.now)
 }
 
-// lasting is the pool as last seen, as large as it was wanted before. Substitutes are there for a while: sizing, which
-// keeps what is there to spare orders, must not keep them. After a restart, the record of what was ordered says how
-// large that was, else what reflects.
+// lasting returns the pool as last observed, but at most with the size per zone that was wanted last. Any larger
+// size includes temporary substitutes: sizing keeps an existing size to spare orders, and must not keep substitutes.
+// After a restart, the wanted size is taken from the record of orders, else from the number of reflectors.
 func (r *Reconciler) lasting(s *Scope) *cloud.Pool {
 	known, size := r.poolClient.last, r.sized
 	if known == nil || s.inPlace() {
@@ -114,12 +113,12 @@ func (r *Reconciler) lasting(s *Scope) *cloud.Pool {
 	return &out
 }
 
-// onlyRefreshes leaves out all but what asks for stale reports again.
+// onlyRefreshes returns the actions that ask for stale reports again.
 func onlyRefreshes(actions []plan.Action) []plan.Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool { return !is[plan.RefreshStatus](a) })
 }
 
-// interval is how often this step needs to look at the provider, and at the cluster without being pushed.
+// interval is the time between two observations of the provider, and of the cluster if no watch reports a change.
 func (r *Reconciler) interval(s *Scope) time.Duration {
 	switch {
 	case s.paused() || s.steady():
@@ -139,8 +138,8 @@ func skipsCloud(s *Scope) bool {
 	return has[plan.RestoreMesh](s.Step)
 }
 
-// desire says where the cluster is to go. known is the pool as it was last seen, which may be long ago, or nil. The
-// way back to the mesh needs neither a provider nor a size, so nothing in the spec can block it.
+// desire returns where the cluster is to go. known is the pool as last observed, maybe long ago, or
+// nil. If the mesh is wanted, it returns no problem: nothing in the spec can block the way back.
 func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	spec := s.object.Spec
 	d := rollout.Desired{
@@ -185,9 +184,8 @@ func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	return d, nil
 }
 
-// sizePerZone sizes the pool by the nodes that are Ready. While some are not, it is unknown whether they come back:
-// the size then stays where it is, as long as that is right for some number of them. Otherwise an outage of half
-// the cluster would take reflectors away from the other half.
+// sizePerZone returns the pool size that the Ready clients need. Clients that are not Ready may come back. Therefore an existing
+// pool keeps its size, up to what all clients need: an outage of half the cluster must not take reflectors away from the other half.
 func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known *cloud.Pool) (int, error) {
 	zones = max(zones, 1)
 	ready, all := countReady(clients), len(clients)
@@ -196,7 +194,7 @@ func sizePerZone(spec v1alpha1.SizingSpec, clients []plan.Node, zones int, known
 		return low, err
 	}
 	if ready == all {
-		all += max(ready/10, 1) // nodes that come and go around a threshold must not buy and return machines
+		all += max(ready/10, 1) // a margin of a tenth: nodes that come and go must not buy and return machines
 	}
 	high, err := sizing.Reflectors(spec, all, zones)
 	return max(low, min(known.SizePerZone, high)), err
@@ -224,11 +222,10 @@ func count[T any](all []T, so func(T) bool) int {
 	return n
 }
 
-// poolZones names the zones of the pool, sorted. For existing nodes they are where the nodes are, and "" is that of
-// nodes without one. For a pool of its own: those the user gives, else all that the cloud knows, else those in
-// which there are nodes. They are always named: the number of reflectors to wait for depends on the zones that are
-// still without a node. A zone that the pool has is given up only when the user says so, not because the cloud's
-// list is shorter today.
+// poolZones returns the zones of the pool, sorted. Existing nodes have the zones of all nodes that speak BGP, ""
+// for a node without a zone. A dedicated pool has the zones of the spec, else those that the cloud knows, else
+// those that have nodes. The provider never chooses them: rrpool waits for reflectors also in zones that have no
+// node yet. If the cloud's list gets shorter, the pool keeps its zones: only the spec can remove a zone.
 func poolZones(s *Scope, known *cloud.Pool) []string {
 	if s.inPlace() {
 		return plan.Zones(s.Cluster.Nodes, plan.Node.SpeaksBGP)
@@ -246,7 +243,7 @@ func poolZones(s *Scope, known *cloud.Pool) []string {
 	return slices.DeleteFunc(plan.Zones(s.Cluster.Nodes, plan.Node.SpeaksBGP), func(zone string) bool { return zone == "" })
 }
 
-// poolSpec is the provider's view of the wanted pool; known is the one that exists. Existing nodes are as they are.
+// poolSpec returns the wanted pool for the provider; known is the existing pool. Existing nodes have no machine options.
 func poolSpec(s *Scope, want plan.PoolTarget, known *cloud.Pool) cloud.PoolSpec {
 	if s.inPlace() {
 		return cloud.PoolSpec{Zones: want.Zones, SizePerZone: want.SizePerZone, Retire: want.Retire, Replace: want.Replace, Refill: want.Refill}
@@ -287,7 +284,7 @@ func poolSpec(s *Scope, want plan.PoolTarget, known *cloud.Pool) cloud.PoolSpec 
 	return out
 }
 
-// stuckWorkers returns the workers whose deletion nothing waits for any more.
+// stuckWorkers returns the workers that have been deleting for LeavingLimit or longer: nothing waits for them any more.
 func (s *Scope) stuckWorkers(known *cloud.Pool) (ids []string) {
 	if known == nil {
 		return nil
@@ -300,7 +297,7 @@ func (s *Scope) stuckWorkers(known *cloud.Pool) (ids []string) {
 	return ids
 }
 
-// addTaint adds the taint of the pool's nodes, and which of them have it.
+// addTaint adds the taint of the pool's nodes, the workers whose nodes lack it, and whether any node has it.
 func (s *Scope) addTaint(out *cloud.PoolSpec, taint cloud.Taint, known *cloud.Pool) {
 	out.Taints = []cloud.Taint{taint}
 	for _, node := range untainted(known, s.Cluster.Nodes, taint) {
@@ -312,7 +309,7 @@ func (s *Scope) addTaint(out *cloud.PoolSpec, taint cloud.Taint, known *cloud.Po
 	})
 }
 
-// kindNow is the topology that the reflectors have: on the way from one to another, the larger one.
+// kindNow returns the topology of the present reflectors. While one topology replaces another, it is the larger one.
 func kindNow(nodes []plan.Node) (largest v1alpha1.TopologyType) {
 	for _, kind := range []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyMultiCluster, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy} {
 		if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Marked && n.HasRoleLabel && topology.KindOf(n.Slot) == kind }) {
@@ -322,8 +319,8 @@ func kindNow(nodes []plan.Node) (largest v1alpha1.TopologyType) {
 	return largest
 }
 
-// shape turns the wanted number of reflectors per zone into what the topology takes. A reflector that comes to
-// serve more clients than it should is no reason to stop what works: then problem is set and serious is not.
+// shape returns the topology and the number of reflectors per zone that it takes. A serious problem stops the rollout. If
+// the topology is in use already, a reflector with too many clients, or a pool beyond spec.sizing.max, is not serious.
 func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, perZone int) (spec topology.Spec, size int, problem *plan.Problem, serious bool) {
 	spec = topology.ReadSpec(s.object.Spec.Topology, s.object.Spec.BGP.NodeLabel, !s.inPlace())
 	if kind := spec.Kind; s.inPlace() && kind != "" && kind != v1alpha1.TopologySingle && kind != v1alpha1.TopologyAuto {
@@ -342,22 +339,22 @@ func shape(s *Scope, known *cloud.Pool, clients []plan.Node, zones []string, per
 	size = (total + len(zones) - 1) / max(len(zones), 1)
 	if limit := int(s.object.Spec.Sizing.Max); limit > 0 && total > max(limit, perZone*len(zones)) {
 		if now == spec.Kind {
-			perZone = limit / len(zones) // what serves goes on, also healing
+			perZone = limit / len(zones) // at the limit, existing reflectors serve on, and are replaced when they fail
 		}
 		return spec, perZone, BeyondMax(spec.Kind, limit, total, len(clients), len(zones)), now != spec.Kind
 	}
 	return spec, size, nil, false
 }
 
-// BeyondMax refuses a topology that takes more reflectors than spec.sizing.max.
+// BeyondMax returns the problem that a topology takes more reflectors than spec.sizing.max.
 func BeyondMax(kind v1alpha1.TopologyType, limit, total, clients, zones int) *plan.Problem {
 	return plan.Problemf(reason.SizingInvalid,
 		"spec.sizing.max: %d is too small: topology %s takes %d route reflectors for %d nodes in %d zones: raise max to %d",
 		limit, kind, total, clients, zones, total)
 }
 
-// keepSize keeps a pool that is larger than it has to be as it is, while a tenth more
-// clients would need it: those that come and go must not buy and return machines.
+// keepSize returns total, or a larger number if the pool is that large already and a tenth
+// more clients would need it: clients that come and go must not buy and return machines.
 func keepSize(spec topology.Spec, known *cloud.Pool, clients []plan.Node, zones []string, total, sized int, now v1alpha1.TopologyType) int {
 	if known == nil || !known.Owned || known.SizePerZone*len(zones) <= total {
 		return total
@@ -367,28 +364,28 @@ func keepSize(spec topology.Spec, known *cloud.Pool, clients []plan.Node, zones 
 	return max(total, min(known.SizePerZone*len(zones), margin))
 }
 
-// Workload is the pods that run on nodes.
+// Workload gives access to the pods of nodes.
 type Workload interface {
-	// Count gives the pods with an address of their own, by node. It may be some seconds old.
+	// Count returns the number of pods with an address of their own, by node. It may be some seconds old.
 	Count(ctx context.Context, nodes []string) (map[string]int, error)
-	// Evictable names the pods that Evict has yet to move from a node, and those
-	// that it leaves there because they would be lost, both sorted.
+	// Evictable returns the names of the pods that have to leave a node, and of those that
+	// Evict leaves there because no controller would create them again. Both are sorted.
 	Evictable(ctx context.Context, node string) (moving, staying []string, err error)
-	// Evict asks the pods of a node to go, once, and does not wait for them.
+	// Evict evicts the pods of a node once, and does not wait until they are gone.
 	Evict(ctx context.Context, node string) (workload.Eviction, error)
 }
 
-// How long one look at the pods may take. The data plane waits meanwhile, so all
-// pods are counted only while the mesh is on and carries every route.
+// The limits of one request about pods. rrpool takes no step meanwhile, so the
+// pods of all nodes are counted only while the mesh is on and carries every route.
 const (
 	countTimeout = 60 * time.Second
 	drainTimeout = 20 * time.Second
-	// offTimeout holds while the mesh is off: reflectors may die meanwhile.
+	// offTimeout replaces drainTimeout while the mesh is off: reflectors may die during the request.
 	offTimeout = 5 * time.Second
 )
 
-// evictPause is the pause between two attempts to empty a node, and the shortest after a count that has failed. One
-// that took long is tried again after countRest times as long, so that reconciliations go on.
+// evictPause is the pause between two attempts to empty a node. A failed count of pods is repeated after
+// countRest times the time that it took, but not before evictPause, so that reconciliations go on.
 const (
 	evictPause = 5 * time.Second
 	countRest  = 5
@@ -399,11 +396,11 @@ type drainAttempt struct {
 	node    string
 	at      time.Time
 	blocked []string
-	// stayed are the pods of the last event about pods that stay.
+	// stayed names the pods in the last event about pods that stay.
 	stayed string
 }
 
-// attempt is the last one for this node.
+// attempt returns the last attempt to empty this node, an empty one if the last was for another node.
 func (r *Reconciler) attempt(node string) *drainAttempt {
 	if r.drained.node != node {
 		r.drained = drainAttempt{node: node}
@@ -411,7 +408,7 @@ func (r *Reconciler) attempt(node string) *drainAttempt {
 	return &r.drained
 }
 
-// lookAtPods asks for the pods that the step turns out to depend on, and computes it once more.
+// lookAtPods gets the pods that the step depends on, and computes the step again.
 func (r *Reconciler) lookAtPods(ctx context.Context, s *Scope) {
 	if names := nodesToCount(s); len(names) > 0 && r.countPods(ctx, s, names) {
 		r.compute(s)
@@ -421,8 +418,8 @@ func (r *Reconciler) lookAtPods(ctx context.Context, s *Scope) {
 	}
 }
 
-// nodesToCount names the nodes whose number of pods says which is the cheapest to change its role while no other
-// reflector carries its routes, and what that costs; none while that does not matter.
+// nodesToCount returns the nodes whose pods are to be counted. A change of role cuts off a node's pods while no other
+// reflector carries its routes, so the node with the fewest pods is the cheapest. It returns none where that does not matter.
 func nodesToCount(s *Scope) []string {
 	if s.Step.Problem != nil || s.Step.Name == rollout.Steady || has[plan.RestoreMesh](s.Step) {
 		return nil
@@ -440,7 +437,7 @@ func nodesToCount(s *Scope) []string {
 	return upNames(s.Cluster.Nodes, func(plan.Node) bool { return true })
 }
 
-// upNames are the names of the Ready nodes that speak BGP and are so.
+// upNames returns the names of the Ready nodes that speak BGP and satisfy so.
 func upNames(nodes []plan.Node, so func(plan.Node) bool) []string {
 	var out []string
 	for _, n := range nodes {
@@ -451,8 +448,7 @@ func upNames(nodes []plan.Node, so func(plan.Node) bool) []string {
 	return out
 }
 
-// countPods fills in how many pods the nodes run. Without an answer they are unknown, which
-// makes no step unsafe, so it is no failure.
+// countPods sets the number of pods of the nodes. If the count fails, the number stays unknown; that makes no step unsafe, so it is only logged.
 func (r *Reconciler) countPods(ctx context.Context, s *Scope, names []string) bool {
 	if s.now.Before(r.countAgain) {
 		return false
@@ -475,7 +471,7 @@ func (r *Reconciler) countPods(ctx context.Context, s *Scope, names []string) bo
 	return true
 }
 
-// podTimeout is how long this reconciliation waits for an answer about pods.
+// podTimeout limits a listing or eviction of pods in this reconciliation.
 func podTimeout(s *Scope) time.Duration {
 	switch {
 	case s.Cluster.BGP.MeshOn():
@@ -486,8 +482,7 @@ func podTimeout(s *Scope) time.Duration {
 	return offTimeout
 }
 
-// listEvictable looks which pods are still to move away from a node. A failure fails the
-// reconciliation: without an answer the step cannot go on.
+// listEvictable lists the pods that still have to leave a node. An error fails the reconciliation: without the list, the step cannot go on.
 func (r *Reconciler) listEvictable(ctx context.Context, s *Scope, node string) bool {
 	ctx, cancel := context.WithTimeout(ctx, podTimeout(s))
 	defer cancel()

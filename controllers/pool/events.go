@@ -18,20 +18,20 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// The API's limits for an event's note and action.
+// The API's limits for an event's note and action, in bytes.
 const (
 	maxNote   = 1024
 	maxAction = 128
 )
 
-// poolEvent is an event about the RouteReflectorPool. Kubernetes folds events that differ only in the note, so action and related
-// have to differ too.
+// poolEvent is an event about the RouteReflectorPool. Kubernetes merges events that
+// differ only in the note. Events to be kept apart need another action or related object.
 type poolEvent struct {
 	kind, reason, action, note string
 	related                    runtime.Object
 }
 
-// actionEvent says what was changed in the cluster and why; zero for no event.
+// actionEvent returns the event about a change in the cluster, zero for none.
 func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 	e := poolEvent{kind: corev1.EventTypeNormal, action: step.Name, note: action.String() + ": " + step.Reason}
 	switch a := action.(type) {
@@ -57,7 +57,7 @@ func actionEvent(action plan.Action, step rollout.Step) poolEvent {
 	return e
 }
 
-// meshReason is the reason of an event about the mesh, "" of any other.
+// meshReason returns the reason of the event about an action on the mesh, "" for other actions.
 func meshReason(action plan.Action) string {
 	switch action.(type) {
 	case plan.DisableMesh:
@@ -72,7 +72,7 @@ func meshReason(action plan.Action) string {
 	return ""
 }
 
-// racksLabelled is one event for all clients that a step labels, sent with the first.
+// racksLabelled returns one event for all clients that a step labels, with the first of these actions; zero for the others.
 func racksLabelled(action plan.SetRack, step rollout.Step) poolEvent {
 	if first := slices.IndexFunc(step.Actions, is[plan.SetRack]); first >= 0 && step.Actions[first] != action {
 		return poolEvent{}
@@ -96,7 +96,7 @@ func podsEvicted(node string, count int, step rollout.Step) poolEvent {
 	return poolEvent{corev1.EventTypeNormal, "PodsEvicted", step.Name, note, nodeRef(node)}
 }
 
-// podsStay names the pods with an address of their own that are not evicted.
+// podsStay warns of the pods that are not evicted from a node, because no controller would create them again.
 func podsStay(node string, pods []string, step rollout.Step) poolEvent {
 	note := fmt.Sprintf("pods without a controller stay on node %s, because no controller would create them again: %s; "+
 		"move them yourself, or they meet what the change of role costs", node, few(pods))
@@ -108,10 +108,10 @@ func poolChanged(did string) poolEvent {
 	return poolEvent{corev1.EventTypeNormal, "PoolChanged", plan.Plain(did, maxAction), did, nil}
 }
 
-// reasonRecovered is that of the event at the end of a problem.
+// reasonRecovered is the reason of the event that a problem is over.
 const reasonRecovered = "Recovered"
 
-// problemEvent names a problem and its remedy; without one it says that the problem before is over.
+// problemEvent names a problem and its remedy. If there is none, it says that the problem with the reason before is over.
 func problemEvent(p *plan.Problem, before, step string) poolEvent {
 	if p == nil {
 		return poolEvent{corev1.EventTypeNormal, reasonRecovered, step, "no longer hindered by " + before, nil}
@@ -119,7 +119,7 @@ func problemEvent(p *plan.Problem, before, step string) poolEvent {
 	return poolEvent{corev1.EventTypeWarning, p.Reason, step, plan.Linked(p.Message, p.Reason, maxNote), nil}
 }
 
-// released says that the object is released.
+// released says that the finalizer is gone, what becomes of the pool, and whether the mesh is as it was before rrpool.
 func released(s *Scope, last *cloud.Pool) poolEvent {
 	pool := "the worker pool is left as it is"
 	switch {
@@ -152,7 +152,7 @@ func logEvent(ctx context.Context, s *Scope, e poolEvent) {
 	log.FromContext(ctx).Info(apiText(e.note), "event", e.reason, "step", s.Step.Name)
 }
 
-// send sends an event, if the budget allows it.
+// send sends an event if the budget allows it, and reports whether it does.
 func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 	allowed := r.budget.allows(e, s.now)
 	if allowed && r.Recorder != nil {
@@ -161,8 +161,8 @@ func (r *Reconciler) send(s *Scope, e poolEvent) bool {
 	return allowed
 }
 
-// reportStep logs a new step, and emits an event for a new problem, or for its end. Where problems change more often than the
-// budget allows, the latest state is sent as soon as possible: the last event never names a problem that is over.
+// reportStep logs a new step, and sends an event when a problem begins, changes or ends. If the budget does not allow
+// the event, the latest state is sent as soon as it does, so that the last event never names a problem that is over.
 func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	if s.Step.Name != r.stepName {
 		log.FromContext(ctx).Info("next step", "step", s.Step.Name, "rule", s.Step.Rule, "reason", s.Step.Reason, "waitingFor", few(s.Step.WaitingFor))
@@ -191,20 +191,20 @@ func (r *Reconciler) reportStep(ctx context.Context, s *Scope) {
 	}
 }
 
-// apiText makes a text, which may have words of nodes and of the cloud, one that the API takes.
+// apiText returns text as the API accepts it: it may quote nodes and the cloud.
 func apiText(text string) string { return plan.Plain(text, maxNote) }
 
-// eventBudget limits how many events of a reason are sent, for problems that come and go, and for another writer that undoes each
-// change. Kubernetes itself folds events only while the object, with its status, does not change. The log has everything.
+// eventBudget limits the events of each reason: problems may come and go, and another writer may undo each change.
+// Kubernetes merges events only while the object, with its status, does not change. The log has everything.
 type eventBudget map[string]*rate.Limiter
 
-// Budgets of events about actions, of which one reconciliation may take hundreds, and of events about problems.
+// The budgets of one reason: a burst, then one event per period. One reconciliation may take hundreds of actions, so their budget is larger.
 const (
 	actionBurst, actionEvery   = 600, 10 * time.Second
 	problemBurst, problemEvery = 10, 5 * time.Minute
 )
 
-// allows reports whether an event may be sent now, and counts it. Those about the mesh are always sent.
+// allows reports whether an event may be sent now, and counts it. Events about the mesh are always sent.
 func (b eventBudget) allows(e poolEvent, now time.Time) bool {
 	if strings.HasPrefix(e.reason, "Mesh") {
 		return true

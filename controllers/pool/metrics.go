@@ -24,8 +24,8 @@ const namespace = "rrpool"
 
 // Metrics are what rrpool exports to Prometheus.
 //
-// Of several managers one acts. The others export rrpool_leader 0 and their counters; metrics of the cluster, which they do not know,
-// are absent, never 0.
+// Only the leader of several managers observes the cluster. The others export rrpool_leader
+// 0 and their own counters; their metrics of the cluster are absent, never 0.
 type Metrics struct {
 	leader    prometheus.Gauge
 	steps     *prometheus.CounterVec
@@ -63,10 +63,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Lead notes that this manager acts. It does until its process ends.
+// Lead notes that this manager is the leader, which it is until its process ends.
 func (m *Metrics) Lead() { m.leader.Set(1) }
 
-// action notes one action and what came of it.
+// action counts an action by its kind and result.
 func (m *Metrics) action(action plan.Action, changed bool, err error) {
 	result := "unchanged"
 	switch {
@@ -78,7 +78,7 @@ func (m *Metrics) action(action plan.Action, changed bool, err error) {
 	m.actions.WithLabelValues(reflect.TypeOf(action).Name(), result).Inc()
 }
 
-// datastoreCall notes one call of Calico's datastore.
+// datastoreCall measures a call of Calico's datastore that began at began.
 func (m *Metrics) datastoreCall(method string, began time.Time, err error) {
 	result := "ok"
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *Metrics) datastoreCall(method string, began time.Time, err error) {
 	m.calls.WithLabelValues(method, result).Observe(time.Since(began).Seconds())
 }
 
-// noteObjectAbsent notes that there is no object, so nothing to export.
+// noteObjectAbsent notes that there is no RouteReflectorPool: of the cluster, only object_present 0 is exported.
 func (m *Metrics) noteObjectAbsent() {
 	var out samples
 	out.add("object_present", 0)
@@ -95,7 +95,7 @@ func (m *Metrics) noteObjectAbsent() {
 	m.cluster.seen.Store(&out)
 }
 
-// observed notes what a reconciliation observed and what the status says of it.
+// observed exports what a reconciliation observed, and its status.
 func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflectorPoolStatus, now func() time.Time) {
 	m.cluster.observedAt = s.now
 	bgp, mesh := s.Cluster.BGP, "off"
@@ -114,7 +114,7 @@ func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflect
 		out.add("workers_deployed", deployed)
 	}
 	if status.Cost != nil {
-		if amount, err := strconv.ParseFloat(status.Cost.Hourly, 64); err == nil { // any other is unknown
+		if amount, err := strconv.ParseFloat(status.Cost.Hourly, 64); err == nil { // otherwise the cost is unknown
 			out = append(out, sample{"pool_cost_hourly", []string{status.Cost.Currency}, func() float64 { return amount }})
 		}
 	}
@@ -129,7 +129,7 @@ func (m *Metrics) observed(s *Scope, c *poolClient, status v1alpha1.RouteReflect
 	}}))
 }
 
-// clusterGauges describe the object and the cluster as last seen. What is not known is absent, never 0.
+// clusterGauges exports the object and the cluster as last observed. A metric whose value is unknown is absent, never 0.
 type clusterGauges struct {
 	descs map[string]*prometheus.Desc
 	// seen is what is exported until the next reconciliation.
@@ -138,7 +138,7 @@ type clusterGauges struct {
 	observedAt time.Time
 }
 
-// sample is a metric with the values of its labels, and its value when it is scraped.
+// sample is one series of a metric. Its value is computed at each scrape.
 type sample struct {
 	name   string
 	labels []string
@@ -204,7 +204,7 @@ func (g *clusterGauges) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// publish exports now, and what is known of the object while the cluster cannot be observed.
+// publish exports the samples of now, and adds what is known of the object even while the cluster cannot be observed.
 func (g *clusterGauges) publish(s *Scope, status v1alpha1.RouteReflectorPoolStatus, mesh string, now samples) {
 	now.add("object_present", 1)
 	mode := s.object.Spec.Mode
@@ -235,15 +235,15 @@ func (s *samples) addBool(name string, is bool, labels ...string) {
 	s.add(name, value, labels...)
 }
 
-// addOneOf adds a sample for each label of all: 1 for is, 0 for the others.
+// addOneOf adds one sample for each label in all: 1 for the label that equals is, 0 for the others.
 func (s *samples) addOneOf(name, is string, all ...string) {
 	for _, label := range all {
 		s.addBool(name, label == is, label)
 	}
 }
 
-// addReflectors adds what the step says of the route reflectors: nothing where the spec is refused. With a Timer gate there are no reports of
-// sessions.
+// addReflectors adds the numbers of route reflectors and their sessions. It leaves out the
+// present ones if a problem hides them, and sessions with the Timer gate, which has no reports.
 func (s *samples) addReflectors(of *Scope, now func() time.Time) {
 	if wanted := of.Desired.Pool.SizePerZone * len(of.Desired.Pool.Zones); wanted > 0 || !of.reflecting() {
 		s.add("reflectors_wanted", wanted)
@@ -288,7 +288,7 @@ func (s *samples) addReflector(r evidence.Reflector, report plan.Status, now fun
 	}
 }
 
-// addEachReflector adds what the reports of the reflectors say, and the sums of those that serve.
+// addEachReflector adds what each reflector's report shows, and the sums over those that serve.
 func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
 	var reports []plan.Status
 	reporting, established, expected := 0, 0, 0
@@ -300,7 +300,7 @@ func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
 		if !reported || len(report.Sessions) == 0 && report.Written.IsZero() {
 			continue
 		}
-		if r.Serving { // the report of one that does not may be old
+		if r.Serving { // the report of a reflector that does not serve may be old
 			reports = append(reports, report)
 		}
 		s.addReflector(r, report, now)
@@ -314,7 +314,7 @@ func (s *samples) addEachReflector(of *Scope, now func() time.Time) {
 	}
 }
 
-// youngest gives since when the youngest Established session with a peer has been seen, zero where that is not known of all.
+// youngest returns when the youngest Established session outside the mesh was first seen Established, zero if that is unknown of any.
 func youngest(report plan.Status) time.Time {
 	var out time.Time
 	for _, session := range report.Sessions {
@@ -329,7 +329,7 @@ func youngest(report plan.Status) time.Time {
 	return out
 }
 
-// addClients counts clients by zone and sessions.
+// addClients counts clients by zone and by the number of reflectors that serve them.
 func (s *samples) addClients(nodes []plan.Node, reports []plan.Status) {
 	type group struct {
 		zone     string
