@@ -84,7 +84,7 @@ func printTable(s iostreams.Streams, v view) {
 	}
 	for _, p := range v.Prices {
 		what := strings.TrimSuffix(cmp.Or(p.Flavor, "one worker")+" in "+p.Region, " in ")
-		source := strings.SplitN(strings.TrimPrefix(p.Source, "https://"), "/", 4) // -o json has all of it
+		source := strings.SplitN(strings.TrimPrefix(p.Source, "https://"), "/", 4) // -o json has the whole address
 		s.Say("", "  ", fmt.Sprintf("Price of %s: %s %s/hour, %s, %s", what, cost.Short(p.Hourly(), 6), p.Currency, p.Date, strings.Join(source[:min(3, len(source))], "/")))
 	}
 	for _, warning := range v.Warnings {

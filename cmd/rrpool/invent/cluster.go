@@ -31,7 +31,7 @@ type Cluster struct {
 	// Reflectors is the size of the pool, 0 for the number that sizing and topology require.
 	Reflectors int
 	Zones      []string
-	// Racks is the number of racks, each in one zone. Each node has a label that names its rack, unless Racks is 0.
+	// Racks is the number of racks, each in one zone. Nodes that do not reflect have a label with their rack, unless Racks is 0.
 	Racks int
 }
 

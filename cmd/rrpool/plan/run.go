@@ -149,7 +149,7 @@ func (e *environment) record(scope pool.Scope) {
 	}
 	at.wait(scope.WaitingFor, len(at.Writes)+len(e.writes) == 0)
 	for _, w := range e.writes {
-		at.Writes = append(at.Writes, strings.TrimSuffix(w, ": "+at.Reason)) // the step shows its reason once
+		at.Writes = append(at.Writes, strings.TrimSuffix(w, ": "+at.Reason)) // the step shows this reason only once
 	}
 	at.ReportsAsked += e.asked
 }

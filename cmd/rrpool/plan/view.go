@@ -31,7 +31,7 @@ type Plan struct {
 	// Mode is the spec.mode that the plan is for. Provider is the source of the route reflectors.
 	Mode     v1alpha1.Mode         `json:"mode"`
 	Provider v1alpha1.ProviderType `json:"provider"`
-	// Changes is set where there is something to do.
+	// Changes is set if there is something to do.
 	Changes bool `json:"changes"`
 	// Now is the manager's next step in the cluster itself, nil for an invented cluster.
 	// Assumes says in what the model differs from what the cluster shows, empty for nothing.

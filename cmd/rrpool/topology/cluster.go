@@ -147,7 +147,7 @@ func (o *observed) addReflectors(n *Drawing) {
 	}
 }
 
-// frameOf returns the frame of a reflector: its zone, or in a Hierarchy what its slot names.
+// frameOf returns the frame of a reflector: its zone, or in a Hierarchy the rack or the spines, by its slot.
 func frameOf(n plan.Node) frame {
 	if isSpine(n) {
 		return frame{Kind: spineFrame}
@@ -160,7 +160,7 @@ func frameOf(n plan.Node) frame {
 
 func isSpine(n plan.Node) bool { return strings.HasPrefix(n.Slot, topology.SlotSpine) }
 
-// detailOf says what is missing for a reflector's role, and whether its node is Ready.
+// detailOf says what a reflector lacks for its role, and if its node is not Ready.
 func detailOf(n plan.Node) string {
 	role := map[[2]bool]string{{true, false}: "no cluster ID", {false, false}: "no role yet", {false, true}: "without rrpool's label"}
 	ready := map[bool]string{false: "not Ready"}
@@ -253,7 +253,7 @@ func (o *observed) addGroups(n *Drawing) {
 	}
 }
 
-// groupOf returns the group of a client, and its sessions by member.
+// groupOf returns the group of a client, and the client's sessions by member.
 func (o *observed) groupOf(client plan.Node) (groupKey, map[string]Sessions) {
 	with, counts, racks := map[string]Sessions{}, map[string]int{}, map[frame]bool{}
 	for _, member := range o.members {
