@@ -4,7 +4,7 @@
 //	    -X github.com/rrpool/rrpool/cmd/version.commit=$(git rev-parse HEAD)
 //	    -X github.com/rrpool/rrpool/cmd/version.date=$(git log -1 --format=%cI)"
 //
-// What is not set is read from Go's own build information.
+// What the linker does not set is read from Go's build information.
 package version
 
 import (
@@ -20,10 +20,10 @@ var release, commit, date string
 
 // Info is the version of this program.
 type Info struct {
-	// Version of the release, v1.2.3; "devel" for other builds.
+	// Version is the version of the release, such as v1.2.3, or "devel" for other builds.
 	Version string
-	// Revision is the commit of the source, with -dirty where there were other changes, and Date its time (RFC 3339). Both are empty when
-	// unknown.
+	// Revision is the commit of the source, with -dirty if the source had uncommitted
+	// changes. Date is the time of the commit (RFC 3339). Both are empty if unknown.
 	Revision, Date string
 	Go, Platform   string
 }
@@ -34,7 +34,7 @@ func Get() Info {
 	return about(built)
 }
 
-// about returns the version by the build information, which may be nil. What the linker has set comes first.
+// about returns the version from the build information, which may be nil. Values that the linker has set take precedence.
 func about(built *debug.BuildInfo) Info {
 	i := Info{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if built != nil {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Program is the name before each error.
+// Program is this program's name, put before each error.
 const Program = "rrpool"
 
 // ErrInterrupted is the error of a command that Ctrl-C has ended.
@@ -28,7 +28,8 @@ type ExitError int
 // Error implements error.
 func (c ExitError) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Run executes a command and returns the exit code: 0, an ExitError, else 1. It prints an error as one sentence on standard error.
+// Run executes a command and returns the exit code: 0, the code of an ExitError, or 1 for any
+// other error, which it prints as one sentence on standard error. A closed pipe is no error.
 func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -53,7 +54,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, s Streams) int
 // Sentence returns the error in one line.
 func Sentence(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Command completes a command that takes flags and no arguments. Its help lists them in the order in which they are added.
+// Command sets up a command that takes flags and no arguments. Its help lists the flags in the order in which they are added.
 func Command(cmd *cobra.Command, run func(*cobra.Command) error) *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Args = cobra.NoArgs
@@ -67,8 +68,8 @@ func File(cmd *cobra.Command, to *string, usage string) {
 	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
 }
 
-// Choice adds a flag that takes one of some words, in capitals or not; the first is the default. pflag puts the flag and the value before the
-// errors of Choice and Count.
+// Choice adds a flag whose value is one of choices, in upper or lower case; the first is the default.
+// The errors of Choice and Count do not name the flag and the value, as pflag puts both before them.
 func Choice(cmd *cobra.Command, to *string, long, short, usage string, choices ...string) {
 	*to = choices[0]
 	cmd.Flags().FuncP(long, short, usage, func(text string) error {
@@ -105,8 +106,8 @@ func Output(cmd *cobra.Command, to *string) {
 	Choice(cmd, to, "output", "o", "`format`: table, the default, json or yaml", "table", "json", "yaml")
 }
 
-// Print renders a value as JSON or YAML, or as table does, and then writes it to s.Out, so that a failure to render writes nothing. Errors
-// call the output what, such as "report".
+// Print renders a value as JSON, as YAML or by calling table, and then writes it to s.Out.
+// If rendering fails, nothing is written. Errors name the output by what, such as "report".
 func (s Streams) Print(what, format string, value any, table func(Streams)) error {
 	var buffer bytes.Buffer
 	var err error

@@ -22,9 +22,9 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Terminal is set where Out is a terminal, and Interactive where In is one, so that the user can be asked.
+	// Terminal is set if Out is a terminal. Interactive is set if In is one, so that the user can be asked.
 	Terminal, Interactive bool
-	// Width is that of the terminal in columns, 0 without a limit.
+	// Width is the width of the terminal in columns, 0 for no limit.
 	Width  int
 	Colour bool
 	Now    func() time.Time
@@ -49,7 +49,7 @@ func System() Streams {
 	return s.Settle()
 }
 
-// Settle sets Colour, by NO_COLOR and TERM.
+// Settle sets Colour from Terminal, NO_COLOR and TERM.
 func (s Streams) Settle() Streams {
 	s.Colour = s.Terminal && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb"
 	return s
@@ -62,8 +62,8 @@ func sleep(period time.Duration, done <-chan struct{}) {
 	}
 }
 
-// guard is a writer that replaces control characters, except our colours. A terminal would obey sequences in the names and messages that
-// commands print from the cluster and the cloud.
+// guard is a writer that replaces control characters, except our colours. Names and messages
+// from the cluster and the cloud could contain escape sequences, which a terminal would obey.
 type guard struct{ to io.Writer }
 
 // Guard makes everything that is written to w safe to print on a terminal.
@@ -82,7 +82,7 @@ var hidden = regexp.MustCompile("\x1b\\[(?:[012]|3[123])m|[^\n\t\\p{L}\\p{M}\\p{
 
 // Visible replaces every character that is not printable by �, except our colours.
 func Visible(text string) string {
-	text = string([]rune(text)) // replaces bytes that are no characters
+	text = string([]rune(text)) // replaces invalid UTF-8
 	return hidden.ReplaceAllStringFunc(text, func(found string) string {
 		if slices.Contains(colours, found) {
 			return found
@@ -104,7 +104,7 @@ const (
 // colours are the sequences that Paint writes.
 var colours = []string{Bold, Dim, Red, Green, Yellow, plain}
 
-// Paint colours each line of the text where the terminal shows colours.
+// Paint colours each line of the text, if s.Colour is set.
 func (s Streams) Paint(colour, text string) string {
 	if !s.Colour || text == "" || colour == "" {
 		return text
@@ -124,20 +124,20 @@ func (s Streams) Fold(paragraph, indent string) string {
 	return strings.Join(lines, "\n"+indent)
 }
 
-// wrapped breaks between words, and words that are longer than the width.
+// wrapped breaks lines between words, and inside words that are longer than the width.
 func wrapped(paragraph string, width int) string {
 	return text.WrapText(text.WrapSoft(paragraph, width), width)
 }
 
-// Say writes a paragraph to Out, folded, in a colour; further lines are indented. The space at its beginning stays as it is.
+// Say writes a paragraph to Out, folded, in a colour; further lines are indented. Spaces and newlines at the beginning of the paragraph are kept.
 func (s Streams) Say(colour, indent, paragraph string) {
 	words := strings.TrimLeft(paragraph, " \n")
 	before := strings.TrimSuffix(paragraph, words)
 	_, _ = fmt.Fprintln(s.Out, before+s.Paint(colour, s.Fold(words, indent)))
 }
 
-// Page returns the address of a page of the docs, or its path in the repository where the terminal is too narrow for the address after before:
-// a link that is broken into two lines does not work.
+// Page returns the URL of a page of the docs. If before and the URL do not fit in one line of the
+// terminal, it returns the path in the repository: a URL that is broken into two lines does not work.
 func (s Streams) Page(page, before string) string {
 	if address := plan.Docs + page; s.Width <= 0 || len(before)+len(address) <= s.Width {
 		return address
@@ -145,8 +145,8 @@ func (s Streams) Page(page, before string) string {
 	return "docs/" + page
 }
 
-// NewTable makes a table without a frame and with a line below the header. The first columns, as many as names, hold text, which is wrapped
-// where the terminal has a width; the others hold numbers.
+// NewTable makes a table without a frame and with a line below the header. names is the number of columns
+// with text, which come first; their text is wrapped if width is not 0. The other columns hold numbers.
 func NewTable(width, names int, header ...any) table.Writer {
 	const gap, number = "  ", 12
 	w := table.NewWriter()

@@ -25,16 +25,16 @@ import (
 // change creates the RouteReflectorPool, or sets the mode of the one that is stored.
 type change struct {
 	*cluster.Connection
-	// stored is nil when there is none.
+	// stored is nil if the cluster has no RouteReflectorPool.
 	stored, want *v1alpha1.RouteReflectorPool
 }
 
-// attempts is how often a write that conflicts with the manager's status is tried.
+// attempts is how often a write is tried if it conflicts with the manager's writes of the status.
 const attempts = 10
 
-// write creates the object, or patches its mode, and returns it as it is then. In a dry run the apiserver only checks it, so that a missing
-// right or a refusal is known before the user is asked. It fails if another client has changed the object since it was shown: the user
-// confirmed something else.
+// write creates the object, or patches its mode, and returns the written object. In a dry run the apiserver
+// only checks the request, so that a missing right or a refusal is known before the user is asked. write
+// fails if another client has changed the object since it was shown: the user has confirmed something else.
 func (c change) write(ctx context.Context, dryRun bool) (*v1alpha1.RouteReflectorPool, error) {
 	to := client.WithFieldOwner(c.Client, iostreams.Program)
 	if dryRun {
@@ -60,7 +60,7 @@ func (c change) write(ctx context.Context, dryRun bool) (*v1alpha1.RouteReflecto
 	}
 }
 
-// errOvertaken is that another client has changed the object.
+// errOvertaken means that another client has changed the object.
 var errOvertaken = errors.New("another client has changed the RouteReflectorPool meanwhile: nothing was changed by this command; look at it (kubectl get rrp default --output yaml), then call this again")
 
 // explain says why the write failed, and which ClusterRole helps.
@@ -74,7 +74,7 @@ func (c change) explain(err error, dryRun bool) error {
 	case err == nil:
 		return nil
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot "+verb+" resource"):
-		return fmt.Errorf("the cluster of context %q refuses to %s %s: %w", c.Name, verb, resource, err) // admission
+		return fmt.Errorf("the cluster of context %q refuses to %s %s: %w", c.Name, verb, resource, err) // admission control refuses
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; docs/migrate.md has the ClusterRole", c.Explain(err, verb, resource))
 	case apierrors.IsAlreadyExists(err), c.stored != nil && cluster.IsMissing(err):
@@ -85,14 +85,14 @@ func (c change) explain(err error, dryRun bool) error {
 	return c.Explain(err, verb, resource)
 }
 
-// planner writes to s.Out what the manager will do for the wanted object, and returns the problem at which it would stop. The error says why
-// there is no plan.
+// planner writes to s.Out what the manager will do for the wanted object, and returns
+// the problem at which the manager would stop. The error says why there is no plan.
 type planner func(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error)
 
-// patience bounds the time for the plan. With thousands of nodes it would take minutes, and a rollback must not wait for it.
+// patience is the time limit for the plan. With thousands of nodes a plan takes minutes, and a rollback must not wait for that.
 const patience = 20 * time.Second
 
-// runPlan is the planner that `rrpool plan` is.
+// runPlan is the planner that shows what `rrpool plan` shows.
 func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, namespace string, want *v1alpha1.RouteReflectorPool) (*plan.Problem, error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -111,8 +111,8 @@ func runPlan(ctx context.Context, s iostreams.Streams, c *cluster.Connection, na
 	return planned.Problem, nil
 }
 
-// show writes what is changed, and what the manager will do then. It fails where the manager would refuse a migration; a rollback is asked
-// for all the same.
+// show writes what this command changes, and what the manager will do then. If the
+// manager would refuse, show fails for a migration, but only warns for a rollback.
 func (m *migration) show(ctx context.Context, want *v1alpha1.RouteReflectorPool, what string) error {
 	var page bytes.Buffer
 	to := m.Streams
@@ -141,7 +141,7 @@ func (m *migration) show(ctx context.Context, want *v1alpha1.RouteReflectorPool,
 	return nil
 }
 
-// errUnconfirmed is that the user did not answer yes.
+// errUnconfirmed means that the user did not answer yes.
 var errUnconfirmed = errors.New("not confirmed: nothing was changed")
 
 // confirm asks the user. Every answer other than yes is a no.

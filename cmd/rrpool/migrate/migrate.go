@@ -1,5 +1,5 @@
-// Package migrate is the commands `rrpool migrate` and `rrpool rollback`. They set spec.mode and show the progress; the manager does the work,
-// also when they end.
+// Package migrate is the commands `rrpool migrate` and `rrpool rollback`. They set spec.mode
+// and show the progress. The manager does the work, and goes on if a command ends early.
 package migrate
 
 import (
@@ -22,7 +22,7 @@ import (
 type direction struct {
 	name string
 	mode v1alpha1.Mode
-	// action is what the manager does, and place says where the cluster is then.
+	// action names what the manager does, and place says where the cluster is afterwards.
 	action, place string
 }
 
@@ -31,7 +31,7 @@ var (
 	back  = direction{name: "rollback", mode: v1alpha1.ModeFullMesh, action: "the way back", place: "on the node-to-node mesh"}
 )
 
-// flags are those of both commands.
+// flags holds the flags of either command.
 type flags struct {
 	snapshot.Flags
 	direction
@@ -96,9 +96,9 @@ type migration struct {
 
 	shown    string // the progress that was shown last
 	began    time.Time
-	checked  time.Time         // when the manager was looked for last
-	notices  map[string]string // the problems that were reported, by what they are about
-	problems map[string]bool   // the reasons of conditions that were reported
+	checked  time.Time         // when checkManager last looked for the manager
+	notices  map[string]string // the problems that notice has reported, by subject: manager or cluster
+	problems map[string]bool   // the reasons that reportProblems has reported
 }
 
 func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
@@ -136,7 +136,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return m.follow(ctx, object)
 }
 
-// fit returns an error where the command makes no sense for the stored object.
+// fit returns an error if the command cannot be used with the stored object.
 func (m *migration) fit(stored, given *v1alpha1.RouteReflectorPool) error {
 	switch {
 	case stored == nil && m.mode == v1alpha1.ModeFullMesh:
@@ -160,7 +160,7 @@ func withMode(object *v1alpha1.RouteReflectorPool, mode v1alpha1.Mode) *v1alpha1
 	return out
 }
 
-// again runs where the mode is set already, and asks nothing.
+// again is called if the mode is set already. Without asking, it watches, or reports that the cluster has arrived.
 func (m *migration) again(ctx context.Context, stored *v1alpha1.RouteReflectorPool) error {
 	if !status.Reached(stored) {
 		_, _ = fmt.Fprintf(m.Err, "√ %s is already under way: spec.mode is %s\n", m.action, m.mode)

@@ -22,11 +22,11 @@ import (
 const (
 	// interval is how often the RouteReflectorPool is read.
 	interval = 2 * time.Second
-	// checkEvery is how often the manager is looked for, and how long it may take to observe a change before that is reported.
+	// checkEvery is how often the command looks for the manager. The manager may take that long to observe a change before the delay is reported.
 	checkEvery = 15 * time.Second
 )
 
-// watch shows the progress until the cluster is in its mode.
+// watch shows the progress until the cluster is in the command's mode, or watching has to end.
 func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPool) error {
 	m.began, m.checked = m.Now(), m.Now()
 	deadline := m.began.Add(m.timeout)
@@ -62,7 +62,7 @@ func (m *migration) watch(ctx context.Context, object *v1alpha1.RouteReflectorPo
 	}
 }
 
-// checkManager reports from time to time whether the manager runs.
+// checkManager checks every checkEvery whether the manager runs, and reports changes.
 func (m *migration) checkManager(ctx context.Context, object *v1alpha1.RouteReflectorPool) {
 	recovered := m.notices["manager"] != "" && status.Observed(object)
 	if m.Now().Sub(m.checked) < checkEvery && !recovered {
@@ -85,7 +85,7 @@ func (m *migration) checkManager(ctx context.Context, object *v1alpha1.RouteRefl
 	m.notice("manager", problem, "the manager acts")
 }
 
-// notice reports once that there is a problem, and once that it is over.
+// notice reports problem when it is new, and over when problem has become empty.
 func (m *migration) notice(about, problem, over string) {
 	before := m.notices[about]
 	m.notices[about] = problem
@@ -103,7 +103,7 @@ func (m *migration) line(p metav1.Condition) string {
 	return fmt.Sprintf("‼ %s: %s (%s)", p.Reason, strings.TrimSuffix(p.Message, "."), m.Page(plan.Page(p.Reason), "  ()"))
 }
 
-// reportProblems reports once when a condition becomes bad, and once when it is so no longer.
+// reportProblems reports once when a condition becomes bad, and once when the condition is no longer bad.
 func (m *migration) reportProblems(object *v1alpha1.RouteReflectorPool) {
 	now := map[string]bool{}
 	for _, t := range status.Problems(object) {
@@ -125,7 +125,7 @@ func (m *migration) reportProblems(object *v1alpha1.RouteReflectorPool) {
 	m.problems = now
 }
 
-// over reports whether there is nothing more to watch. The error is that the cluster will not be in its mode.
+// over reports whether watching ends. It returns an error if the cluster will not reach the command's mode.
 func (m *migration) over(object *v1alpha1.RouteReflectorPool) (bool, error) {
 	switch {
 	case object.DeletionTimestamp != nil:

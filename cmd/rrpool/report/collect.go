@@ -31,7 +31,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// reader reads what it finds in a cluster into the files of an archive.
+// reader reads a cluster into the files of an archive.
 type reader struct {
 	c         *cluster.Connection
 	kube      kubernetes.Interface
@@ -43,7 +43,7 @@ type reader struct {
 
 	// kubernetes is the version of the apiserver.
 	kubernetes string
-	// files has the contents by name.
+	// files has the contents by name, and missing what could not be read.
 	files   map[string]string
 	missing []string
 	// first is the first error of reading.
@@ -74,7 +74,7 @@ func (r *reader) objects(ctx context.Context) {
 		[]string{"metadata.annotations", "spec.containers", "spec.initContainers", "spec.ephemeralContainers", "spec.tolerations", "spec.volumes"}, ofCalicoNode)
 }
 
-// keep adds a file with all objects of a kind, without some fields.
+// keep adds a file with all objects of a kind. without are the fields to leave out.
 func (r *reader) keep(ctx context.Context, file string, kind schema.GroupVersionKind, without []string, options ...client.ListOption) {
 	file = "objects/" + file + ".yaml"
 	found, err := r.list(ctx, kind, options...)
@@ -90,7 +90,8 @@ func (r *reader) keep(ctx context.Context, file string, kind schema.GroupVersion
 	r.render(file, found)
 }
 
-// events adds the events of the manager's namespace, and of others those about a RouteReflectorPool, a ClusterPeering, a node or calico-node.
+// events adds all events of the manager's namespace. Of the other namespaces it
+// adds those about a RouteReflectorPool, a ClusterPeering, a node or calico-node.
 func (r *reader) events(ctx context.Context) {
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values([]string{"calico-system", "default", "kube-system", r.namespace}))) {
 		file := "events/" + namespace + ".yaml"
@@ -110,7 +111,7 @@ func (r *reader) events(ctx context.Context) {
 	}
 }
 
-// logs adds the logs of the manager's pods, also those before the last restart.
+// logs adds the logs of the pods in the manager's namespace, and those from before the last restart.
 func (r *reader) logs(ctx context.Context) {
 	var pods corev1.PodList
 	if err := r.c.List(ctx, &pods, client.InNamespace(r.namespace)); err != nil {
@@ -127,7 +128,7 @@ func (r *reader) logs(ctx context.Context) {
 	}
 }
 
-// mostOfLog bounds a log in bytes, as a line may have any length.
+// mostOfLog is the limit of a log in bytes, as a line may have any length.
 const mostOfLog = 8 << 20
 
 func (r *reader) log(ctx context.Context, pod, name string, options *corev1.PodLogOptions) {
@@ -139,15 +140,15 @@ func (r *reader) log(ctx context.Context, pod, name string, options *corev1.PodL
 			r.miss(name, fmt.Errorf("its end: the last 5000 lines have more than %d bytes", mostOfLog))
 		}
 		r.add(name, r.redact.text(string(content)))
-	case apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err): // the kubelet says why
+	case apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err): // the error has the kubelet's reason
 		r.miss(name, err)
 	default:
 		r.miss(name, r.c.Explain(err, "get", "pods/log"))
 	}
 }
 
-// secrets adds the names of the keys of Secrets. It runs first, so that their values are taken out of all other files. The manager's
-// namespace has the API key; of calico-node's namespaces only the Secrets are read that BGP objects name.
+// secrets adds the names of the keys of Secrets. It runs first, so that the values of Secrets are removed from all other files. It reads all
+// Secrets in the manager's namespace, where the API key is. In calico-node's namespaces it reads only the Secrets that BGP objects name.
 func (r *reader) secrets(ctx context.Context) {
 	var out []map[string]any
 	for _, name := range r.passwords(ctx) {
@@ -177,9 +178,9 @@ func (r *reader) secrets(ctx context.Context) {
 // passwords returns the names of the Secrets that BGP objects refer to.
 func (r *reader) passwords(ctx context.Context) []string {
 	names := map[string]bool{}
-	_ = r.c.FindCalico(ctx) // objects reports the error
+	_ = r.c.FindCalico(ctx) // r.objects reports the error
 	for _, kind := range []string{"BGPConfiguration", "BGPPeer"} {
-		found, _ := r.list(ctx, r.c.Calico.WithKind(kind)) // objects reports the error
+		found, _ := r.list(ctx, r.c.Calico.WithKind(kind)) // r.objects reports the error
 		for _, object := range found {
 			for _, field := range []string{"nodeMeshPassword", "password"} {
 				if name, _, _ := unstructured.NestedString(object.Object, "spec", field, "secretKeyRef", "name"); name != "" {
@@ -191,11 +192,11 @@ func (r *reader) passwords(ctx context.Context) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// public are the keys of Secrets whose values are no secrets.
+// public are the keys in Secrets whose values are not secret.
 var public = []string{"namespace", "ca.crt", "tls.crt", "service-ca.crt", "username"}
 
-// learn makes the values of a Secret known to the redactor, and returns what the report has of it. sure is set where the values are
-// passwords, however short.
+// learn passes the values of a Secret to the redactor, and returns what the report
+// shows of the Secret. sure means that the values are passwords, even short ones.
 func (r *reader) learn(secret corev1.Secret, sure bool) map[string]any {
 	for key, value := range secret.Data {
 		if !slices.Contains(public, key) {
@@ -205,8 +206,8 @@ func (r *reader) learn(secret corev1.Secret, sure bool) map[string]any {
 	return map[string]any{"namespace": secret.Namespace, "name": secret.Name, "type": secret.Type, "keys": slices.Sorted(maps.Keys(secret.Data))}
 }
 
-// snapshot adds the object with the status that the manager would report. It may ask IBM Cloud, with the manager's key, so it has more
-// time than one request.
+// snapshot adds the object with the status that the manager would report. This may ask
+// IBM Cloud, with the manager's key, and so has four times the time limit of a request.
 func (r *reader) snapshot(ctx context.Context) {
 	const file = "snapshot.yaml"
 	ctx, cancel := context.WithTimeout(ctx, 4*r.c.Timeout)
@@ -243,15 +244,15 @@ func newReader(c *cluster.Connection, namespace string, now time.Time) (*reader,
 	return r, nil
 }
 
-// add puts a file into the archive, without known secrets and what looks like one. All files pass here.
+// add puts a file into the archive, without learned values and what has the form of a secret. Every file is added by it.
 func (r *reader) add(name, content string) {
 	r.files[local(name)] = r.redact.anywhere(content)
 }
 
-// odd matches the characters that names of files in the archive do not have.
+// odd matches the characters that are replaced in names of files.
 var odd = regexp.MustCompile(`[^-_./A-Za-z0-9]`)
 
-// local returns a name that unpacks into the archive's folder on any system, as names of pods are part of it.
+// local returns a name that unpacks into the archive's folder on any system. Names need that, as they can contain the names of pods.
 func local(name string) string {
 	name = strings.ReplaceAll(odd.ReplaceAllString(name, "_"), "..", "_")
 	return strings.TrimPrefix(path.Clean("/"+name), "/")
@@ -270,7 +271,7 @@ func (r *reader) miss(what string, err error) {
 	r.warn("not in the report: " + text)
 }
 
-// list returns all objects of a kind, sorted by name as the apiserver does.
+// list returns all objects of a kind, in the apiserver's order: by name.
 func (r *reader) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
 	var out []unstructured.Unstructured
 	var page unstructured.UnstructuredList

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// gone stands where something secret was.
+// gone replaces each secret.
 const gone = "[redacted]"
 
-// redactor takes secrets out of texts and objects: by what secrets look like, and by the values of those that were read.
+// redactor removes secrets from texts and objects. It finds them by their form, by the names before them, and by values, which learn adds.
 type redactor struct{ values []string }
 
 // secretive matches words in the names of fields and variables that hold a secret.
@@ -22,23 +22,23 @@ const secretive = `password|passwd|passphrase|secret|token|api[-_ ]?key|access[-
 // secretName matches names of fields and variables whose value is a secret.
 var secretName = regexp.MustCompile(`(?i)(` + secretive + `|authorization|^auth$|(^|[-_.])(pass|pwd)$)|(?-i:[a-z0-9](Pass|Pwd)$)`)
 
-// reference matches the names of fields that say where a secret is.
+// reference matches the names of fields that only refer to a secret, such as secretName.
 var reference = regexp.MustCompile(`(?i)(ref|name|file|path|namespace|mount)$`)
 
-// pattern matches a secret, and has what replaces it.
+// pattern has an expression that matches a secret, and the replacement.
 type pattern struct {
 	find *regexp.Regexp
 	left string
 }
 
-// shapes match secrets wherever they stand.
+// shapes match secrets in any text, also in rendered objects.
 var shapes = []pattern{
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), gone},
-	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]+@`), "${1}" + gone + "@"},                       // up to the last @, as passwords may have some
-	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]*[^/\s"'<>\d][^\s"'<>]*@`), "${1}" + gone + "@"}, // passwords with slashes; what begins like a port is none
+	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]+@`), "${1}" + gone + "@"},                       // up to the last @, as a password may contain @
+	{regexp.MustCompile(`(://[^/\s:@]*:)[^/\s"'<>]*[^/\s"'<>\d][^\s"'<>]*@`), "${1}" + gone + "@"}, // also with /, unless only digits precede it: a port
 	{regexp.MustCompile(`(?i)\b(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}`), "${1} " + gone},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(\.[A-Za-z0-9_-]*)?`), gone},
-	{regexp.MustCompile(`(://)[^/\s:@"'<>\[\]]+@`), "${1}" + gone + "@"}, // a token in place of a user
+	{regexp.MustCompile(`(://)[^/\s:@"'<>\[\]]+@`), "${1}" + gone + "@"}, // a token as the user, without a password
 	{regexp.MustCompile(`(?i)((?:^|[\s"'\[,])--?[\w-]*(?:` + secretive + `)\\*["']?[ \t,]+\\*["']?)[^\s"'\\,\]-][^\s"'\\,\]]*`), "${1}" + gone},
 	{regexp.MustCompile(`((?:^|[\s"'])(?:-u|--user)\\*["']?[ \t=,]*\\*["']?[^\s:"'\\/]+:)[^\s"'\\,\]]+`), "${1}" + gone},
 	{regexp.MustCompile(`(hooks\.slack\.com/\w+/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/)[^\s"'<>]+`), "${1}" + gone},
@@ -47,22 +47,22 @@ var shapes = []pattern{
 	{regexp.MustCompile(`(?i)\b(cookie\\*["']?\s*[:=]\s*\[?\\*["']?)[^\n"'\]]+`), "${1}" + gone},
 }
 
-// secretFlag matches flags whose value, the next argument, is a secret.
+// secretFlag matches command-line flags whose value, the next argument, is a secret.
 var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(` + secretive + `|pass|pwd)$`)
 
-// named match secrets in texts by the name before them. Fields of objects are looked at one by one.
+// named match secrets in texts by the name before them. They are not applied to rendered objects, whose fields are redacted one by one.
 var named = []pattern{
 	{regexp.MustCompile(`(?i)(authorization\\*["']?\s*[:=]\s*\[?\s*\\*["']?)((bearer|basic|token)\s+)?[^\s"'\\,\]]+`), "${1}" + gone},
 	{regexp.MustCompile(`(?i)(password\s+)"[^"\n]*"`), `${1}"` + gone + `"`},
-	// those of Docker's registries, and short names where they begin a word, or end one such as dbPass
+	// auth (as in Docker's registries), pass and pwd: as a word of their own, or at the end of a name such as db_pass or dbPass
 	{regexp.MustCompile(`((?:(?i:\b|_)(?i:auth|pass|pwd)|[a-z0-9](?:Pass|Pwd))\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
 	{regexp.MustCompile(`(?i)((?:` + secretive + `)[\w.-]*?\\*["']?[ \t]*[:=][ \t]*)(\\*"[^"\n]*"|'[^'\n]*'|[^\s,;&{}\[\]"']+)`), "${1}" + gone},
 }
 
-// ibmKey matches what has the form of an IBM Cloud API key. Names can be as long, but do not mix digits and both cases.
+// ibmKey matches words that may be an IBM Cloud API key. A key has 44 characters. Names can be as long, but do not mix digits and both cases.
 var ibmKey = regexp.MustCompile(`[A-Za-z0-9_-]{44,}`)
 
-// learn adds a value to those that are taken out. Short values are ignored unless they are surely secrets.
+// learn adds a value to remove, with its lines and encodings. It ignores parts under 8 bytes, or under 3 if the value surely is a secret.
 func (r *redactor) learn(value string, sure bool) {
 	value = strings.TrimSpace(value)
 	least := 8
@@ -93,7 +93,7 @@ func (r *redactor) text(text string) string {
 	return r.anywhere(text)
 }
 
-// anywhere takes out the known values and what looks like a secret by itself.
+// anywhere removes the learned values, and what is recognised as a secret by its form.
 func (r *redactor) anywhere(text string) string {
 	for _, value := range r.values {
 		text = strings.ReplaceAll(text, value, gone)
@@ -110,7 +110,7 @@ func (r *redactor) anywhere(text string) string {
 	})
 }
 
-// object takes the secrets out of an API object, in place, and the managed fields and kubectl's copy of the object.
+// object removes the secrets from an API object, in place. It also removes the managed fields and kubectl's copy of the object.
 func (r *redactor) object(object map[string]any) map[string]any {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")

@@ -1,4 +1,4 @@
-// Package report is the command `rrpool report`: it puts what is needed to help into one archive, without secrets.
+// Package report is the command `rrpool report`. It packs what is needed to analyse a problem into one archive, without secrets.
 package report
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/rrpool/rrpool/cmd/version"
 )
 
-// flags are those of `rrpool report`.
+// flags holds the flags of `rrpool report`.
 type flags struct {
 	snapshot.Flags
 	outputFile string
 }
 
-// New makes the command.
+// New makes the command `rrpool report`.
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := iostreams.Command(&cobra.Command{
@@ -94,7 +94,7 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
-// archive reads all files and packs them. It fails where nothing could be read, or the reading was interrupted.
+// archive reads the contents of all files from the cluster and packs them. It fails if nothing could be read, or if ctx ends.
 func (r *reader) archive(ctx context.Context, folder string) ([]byte, error) {
 	var err error
 	var unreachable *url.Error
@@ -115,7 +115,7 @@ func (r *reader) archive(ctx context.Context, folder string) ([]byte, error) {
 	return pack(folder, r.files, r.now)
 }
 
-// index adds the list of the files, and of what could not be read and why.
+// index adds index.txt: the list of the files, and of what could not be read and why.
 func (r *reader) index() {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Report of %s, by %s\nCluster of context %s, %s, Kubernetes %s\n", r.now.Format(time.RFC3339), version.Get().Of(iostreams.Program),
@@ -134,7 +134,7 @@ func section(out *strings.Builder, title string, lines []string) {
 	fmt.Fprintf(out, "\n%s\n  %s\n", title, cmp.Or(strings.Join(lines, "\n  "), "nothing"))
 }
 
-// pack makes the archive. The same files give the same bytes.
+// pack makes the archive. The same arguments give the same bytes.
 func pack(folder string, files map[string]string, now time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)

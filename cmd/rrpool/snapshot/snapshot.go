@@ -37,7 +37,7 @@ type Flags struct {
 	Namespace string
 }
 
-// Register adds them to the flags of a command.
+// Register adds these flags to the flags of a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Access.Register(flags)
 	flags.StringVarP(&f.Namespace, "namespace", "n", DefaultNamespace, "namespace of the manager, with its credentials")
@@ -67,20 +67,20 @@ func Object(file string, in io.Reader) (*v1alpha1.RouteReflectorPool, error) {
 
 // Snapshot is a cluster as the manager observes it.
 type Snapshot struct {
-	// Name is that of the context.
+	// Name is the name of the context.
 	Name string
-	// Object is the RouteReflectorPool with all defaults. Stored is set where the cluster has one.
+	// Object is the RouteReflectorPool with all defaults. Stored is set if the cluster has one.
 	Object *v1alpha1.RouteReflectorPool
 	Stored bool
 	// Scope is what the manager observes, and what it would do next.
 	pool.Scope
-	// Pods counts the pods with an IP address of their own by node. It is nil where they could not be counted, and Uncounted says why.
+	// Pods is the number of pods with an IP address of their own, by node. If counting failed, Pods is nil and Uncounted says why.
 	Pods      map[string]int
 	Uncounted string
 }
 
-// Stops returns the problem of the provider at which the manager stops, nil for none. What only this user may not see, what passes, and what is
-// wrong with a part of the pool does not stop it.
+// Stops returns the problem of the provider at which the manager stops, nil for none. The manager does
+// not stop at a problem that only this user has, that passes, or that concerns a part of the pool only.
 func (s *Snapshot) Stops() *plan.Problem {
 	p, spec := s.ProviderProblem, s.Object.Spec
 	switch {
@@ -96,8 +96,8 @@ func (s *Snapshot) Stops() *plan.Problem {
 	return p
 }
 
-// Take observes the cluster for an object, nil for the cluster's own RouteReflectorPool or one with all defaults. countPods lists all pods,
-// which takes time in a large cluster. Every error is a sentence for the user.
+// Take observes the cluster for an object. If object is nil, it takes the cluster's RouteReflectorPool, or else one with
+// all defaults. countPods lists all pods, which takes time in a large cluster. Every error is a sentence for the user.
 func Take(ctx context.Context, c *cluster.Connection, namespace string, object *v1alpha1.RouteReflectorPool, countPods bool) (*Snapshot, error) {
 	stored, err := c.Pool(ctx) // comes first, as its error explains best why a cluster cannot be reached
 	if err != nil {
@@ -105,7 +105,7 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	}
 	object = cmp.Or(object, stored, crd.Default())
 	if stored != nil {
-		object.Status, object.Annotations = stored.Status, stored.Annotations // both are the manager's
+		object.Status, object.Annotations = stored.Status, stored.Annotations // the manager writes both
 	}
 	out, err := Observe(ctx, c, namespace, object, countPods)
 	if err == nil {
@@ -114,11 +114,11 @@ func Take(ctx context.Context, c *cluster.Connection, namespace string, object *
 	return out, err
 }
 
-// Observe is Take for an object with its status. It does not read the cluster's RouteReflectorPool, which the user may lack the right to, or
-// whose CRD may not be installed.
+// Observe is like Take for an object that has its status. It does not read the cluster's
+// RouteReflectorPool, so the user needs no right to read it and the CRD need not be installed.
 func Observe(ctx context.Context, c *cluster.Connection, namespace string, object *v1alpha1.RouteReflectorPool, countPods bool) (*Snapshot, error) {
 	config := rest.CopyConfig(c.Config)
-	config.Timeout = 0 // a watch has no end
+	config.Timeout = 0 // a time limit would end the watches
 	adapter, err := calico.New(calico.Config{RestConfig: config, Nodes: c.Client, Writer: c.Client, Log: logr.Discard()})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Calico: %w", err)
@@ -133,7 +133,7 @@ func Observe(ctx context.Context, c *cluster.Connection, namespace string, objec
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { _ = adapter.Start(watching) }() // it fails only when it is started twice
+	go func() { _ = adapter.Start(watching) }() // Start fails only when it is started twice
 	if err := waitSynced(ctx, c, adapter); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func Observe(ctx context.Context, c *cluster.Connection, namespace string, objec
 	return out, nil
 }
 
-// waitSynced waits until the adapter has listed everything once, or a right to do so is missing.
+// waitSynced waits until the adapter has listed all objects once. It ends early if a right to list or watch them is missing.
 func waitSynced(ctx context.Context, c *cluster.Connection, adapter *calico.Adapter) error {
 	bounded, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -180,7 +180,7 @@ func waitSynced(ctx context.Context, c *cluster.Connection, adapter *calico.Adap
 		"call it again, or give more --request-timeout", c.Name, c.Timeout, err)
 }
 
-// missingRight reports whether an error is that of a missing right, after which trying again does not help.
+// missingRight reports whether an error means that a right is missing, so that trying again does not help.
 func missingRight(err error) bool {
 	text := strings.ToLower(fmt.Sprint(err))
 	return strings.Contains(text, "forbidden") || strings.Contains(text, "unauthorized")

@@ -27,16 +27,16 @@ import (
 	"github.com/rrpool/rrpool/controllers/pool"
 )
 
-// schemaVersion is that of `status -o json`. It changes when a field changes its meaning or is removed.
+// schemaVersion is the version of the format of `status -o json`. It changes when a field changes its meaning or is removed.
 const schemaVersion = "rrpool.io/status/v1"
 
-// Status is where a cluster is: what -o json prints, and what the table is made of.
+// Status says where a cluster is, as -o json prints it. The table is rendered from it.
 type Status struct {
 	SchemaVersion string      `json:"schemaVersion"`
 	GeneratedAt   metav1.Time `json:"generatedAt"`
-	// Cluster is the context that was read.
+	// Cluster is the name of the context.
 	Cluster string `json:"cluster"`
-	// State is where the cluster is in one word, and Summary in a sentence.
+	// State says in one word where the cluster is, and Summary in a sentence.
 	State   State  `json:"state"`
 	Summary string `json:"summary"`
 	// Mesh is on, off or unknown.
@@ -44,21 +44,22 @@ type Status struct {
 	Manager Manager `json:"manager"`
 	// Problems are the bad conditions of the object.
 	Problems []metav1.Condition `json:"problems"`
-	// Warnings name the reflectors without a Ready node, the problems of the pool, and what could not be read and why.
+	// Warnings name the reflectors whose node is gone or NotReady, the problems of the pool, and what could not be read, with the reason.
 	Warnings []string `json:"warnings"`
 	// Events about the object, newest first.
 	Events []Event `json:"events"`
-	// Object is nil while the cluster has no RouteReflectorPool. Its cost is computed where the manager has not reported it.
+	// Object is nil if the cluster has no RouteReflectorPool. If the manager has not reported the cost, it is computed here.
 	Object   *v1alpha1.RouteReflectorPool `json:"routeReflectorPool,omitempty"`
 	Peerings []v1alpha1.ClusterPeering    `json:"clusterPeerings,omitempty"`
-	// Lacking names the reflectors without an Established session, by the node that lacks it. Like Workers it is nil without -v.
+	// Lacking maps each node that lacks sessions to the reflectors with which
+	// it has no Established session. Without -v Lacking and Workers are nil.
 	Lacking map[string][]string `json:"lacking,omitzero"`
 	Workers []cloud.Worker      `json:"workers,omitzero"`
-	// Next is the command to type next, empty for none.
+	// Next is the command that the user should run next, empty for none.
 	Next string `json:"next,omitempty"`
 }
 
-// Event is something that happened to the object.
+// Event is a Kubernetes event about the object.
 type Event struct {
 	// Time is when it happened last, and Count how often it has happened.
 	Time   metav1.Time `json:"time"`
@@ -68,8 +69,8 @@ type Event struct {
 	Count  int32       `json:"count"`
 }
 
-// Take reads the cluster. It fails where the object or the nodes cannot be read; what else cannot is a warning. Every error is a sentence
-// for the user.
+// Take reads the cluster. It fails if the object or the nodes cannot be read. If anything
+// else cannot be read, that is a warning. Every error is a sentence for the user.
 func Take(ctx context.Context, c *cluster.Connection, p Phrase, now time.Time) (*Status, error) {
 	object, nodes, err := c.Read(ctx)
 	if err != nil {
@@ -113,7 +114,7 @@ const (
 	meshUnknown = "unknown"
 )
 
-// readMesh reads whether the mesh is on, which is Calico's default without a BGPConfiguration.
+// readMesh reads whether the mesh is on. Without a BGPConfiguration the mesh is on by Calico's default.
 func (s *Status) readMesh(ctx context.Context, c *cluster.Connection) {
 	if err := c.FindCalico(ctx); err != nil {
 		s.warn("the mesh is unknown: %w", err)
@@ -134,7 +135,7 @@ func (s *Status) readMesh(ctx context.Context, c *cluster.Connection) {
 	}
 }
 
-// describe fills in what the object and the nodes show.
+// describe fills in what the object and the nodes show, such as Mesh and Problems.
 func (s *Status) describe(nodes []corev1.Node) {
 	reported := &s.Object.Status
 	switch condition(s.Object, v1alpha1.ConditionMeshDisabled).Status {
@@ -162,7 +163,7 @@ func isReady(c corev1.NodeCondition) bool {
 	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 }
 
-// readEvents lists the events about the object. Kubernetes keeps those about objects without a namespace in the namespace default.
+// readEvents lists the events about the object. Events about cluster-scoped objects are in the namespace default.
 func (s *Status) readEvents(ctx context.Context, c *cluster.Connection) {
 	var list eventsv1.EventList
 	about := fields.Set{"regarding.kind": "RouteReflectorPool", "regarding.name": v1alpha1.SingletonName}
@@ -182,7 +183,7 @@ func (s *Status) readEvents(ctx context.Context, c *cluster.Connection) {
 // longest is how many bytes are kept of an event's note, which can have any length.
 const longest = 4096
 
-// observe adds the workers and sessions that the manager observes.
+// observe adds the workers and the missing sessions, observed as the manager does.
 func (s *Status) observe(ctx context.Context, c *cluster.Connection, namespace string) {
 	seen, err := snapshot.Take(ctx, c, namespace, nil, false)
 	if err != nil {

@@ -55,7 +55,7 @@ func condition(object *v1alpha1.RouteReflectorPool, kind string) metav1.Conditio
 	return metav1.Condition{}
 }
 
-// PeeringReady returns the condition Ready of a ClusterPeering, Unknown where it is not of the present generation.
+// PeeringReady returns the condition Ready of a ClusterPeering. If the condition is missing or about an older generation, its status is Unknown.
 func PeeringReady(o *v1alpha1.ClusterPeering) metav1.Condition {
 	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.ObservedGeneration >= o.Generation {
 		return *c
@@ -90,7 +90,7 @@ func (s *Status) Judge() (State, string) {
 	return Progressing, message(ready)
 }
 
-// unobserved returns the state while the manager has not observed the object's present generation, which takes a moment after a change.
+// unobserved returns the state if the manager has not observed the object's present generation. The manager takes a moment after a change.
 func (s *Status) unobserved() (State, string) {
 	what := fmt.Sprintf("the manager has not yet observed the RouteReflectorPool as it is (generation %d, observed %d): %s",
 		s.Object.Generation, s.Object.Status.ObservedGeneration, s.Manager.Message)
@@ -103,11 +103,11 @@ func (s *Status) unobserved() (State, string) {
 	return Progressing, what
 }
 
-// Problems returns the bad conditions of an object, one for each reason: of Degraded, whose message says most, before others. The messages
-// leave out the address of their page, which Page returns.
+// Problems returns the bad conditions of an object, one for each reason. If several have the same reason, it returns
+// Degraded, whose message says most. The messages do not contain the address of their page, which Streams.Page returns.
 func Problems(object *v1alpha1.RouteReflectorPool) []metav1.Condition {
 	out := []metav1.Condition{}
-	for _, c := range slices.Backward(object.Status.Conditions) { // Degraded is the last of them
+	for _, c := range slices.Backward(object.Status.Conditions) { // Degraded is the last condition
 		known := slices.ContainsFunc(out, func(p metav1.Condition) bool { return p.Reason == c.Reason })
 		if !known && bad(object, c) {
 			c.Message = message(c)
@@ -129,7 +129,7 @@ func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 	case v1alpha1.ConditionProviderReady:
 		return reflecting && reason.Of(c.Reason).Severity != reason.State
 	case v1alpha1.ConditionReflectorsEstablished:
-		// During a migration sessions are missing; afterwards none should be.
+		// During a migration it is normal that sessions are missing; afterwards none should be.
 		resting := object.Status.Step.Name == rollout.Steady
 		return c.Reason == reason.ObservationFailed || resting && reflecting && c.Reason == reason.SessionsMissing
 	case v1alpha1.ConditionReady, v1alpha1.ConditionMeshDisabled, v1alpha1.ConditionProgressing:
@@ -138,7 +138,7 @@ func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 	return false
 }
 
-// Counts are the numbers that a migration moves.
+// Counts are the numbers that change during a migration.
 type Counts struct {
 	// PoolReady counts the pool's Ready nodes, and PoolWanted those that it should have.
 	PoolReady, PoolWanted, Reflectors int
@@ -169,10 +169,10 @@ func CountsOf(status v1alpha1.RouteReflectorPoolStatus) (all Counts, zones map[s
 	return all, zones
 }
 
-// ManagerName is the manager's Deployment and its lease, as config/manager names them.
+// ManagerName is the name of the manager's Deployment and of its lease in config/manager.
 const ManagerName = "rrpool-manager"
 
-// skew is how far this computer's clock may be from the cluster's.
+// skew is how much this computer's clock may differ from the cluster's.
 const skew = time.Minute
 
 // ManagerStatus is whether the manager runs.
@@ -188,12 +188,12 @@ const (
 // Manager is what is known of the manager.
 type Manager struct {
 	Status ManagerStatus `json:"status"`
-	// Message says from what that is known.
+	// Message says on what Status is based.
 	Message string `json:"message"`
 }
 
-// FindManager reads whether a manager runs: from its lease, which the active replica renews every few seconds, else from its Deployment.
-// Without the rights to read them the result is Unknown.
+// FindManager finds out whether a manager runs. It reads the lease, which the active replica renews every
+// few seconds. If that fails, it reads the Deployment. If neither can be read, the status is Unknown.
 func FindManager(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) Manager {
 	out, leaseErr := findHolder(ctx, c, namespace, now)
 	if leaseErr == nil {
@@ -215,7 +215,7 @@ func FindManager(ctx context.Context, c *cluster.Connection, namespace string, n
 	return out
 }
 
-// findHolder reads whether the manager's lease is renewed, also by a manager without a Deployment. Its error is the apiserver's.
+// findHolder finds out whether a manager renews the lease, even one without a Deployment. It returns an error of the apiserver unchanged.
 func findHolder(ctx context.Context, c *cluster.Connection, namespace string, now time.Time) (Manager, error) {
 	var lease coordinationv1.Lease
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ManagerName}, &lease); err != nil {

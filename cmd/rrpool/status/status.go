@@ -1,5 +1,5 @@
-// Package status is the command `rrpool status`: where a cluster is on its way to route reflectors, or back. Other commands use what it reads
-// of the manager and the conditions.
+// Package status is the command `rrpool status`. It shows where a cluster is on its way to route
+// reflectors, or back to the mesh. Other commands use it to read the manager's state and the conditions.
 package status
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/rrpool/rrpool/cmd/rrpool/snapshot"
 )
 
-// flags are those of `rrpool status`.
+// flags holds the flags of `rrpool status`.
 type flags struct {
 	snapshot.Flags
 	watch, verbose bool
 	output         string
 }
 
-// New makes the command.
+// New makes the command `rrpool status`.
 func New(s iostreams.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := iostreams.Command(&cobra.Command{
@@ -58,11 +58,11 @@ func (f *flags) run(cmd *cobra.Command, s iostreams.Streams) error {
 	return w.run(cmd.Context())
 }
 
-// Phrase writes commands for the user to type, about the same cluster and as the user calls this program.
+// Phrase builds commands for the user to type. They name this program as the user calls it, and choose the same cluster.
 type Phrase struct {
-	// program is how the user calls it. cluster are the flags that chose the cluster, with a space before each; kubectl has the same.
+	// program is how the user calls this program. cluster has the flags that chose the cluster, with a space before each; kubectl knows them too.
 	program, cluster string
-	// namespace is the manager's.
+	// namespace is the namespace of the manager.
 	namespace string
 	// watching and verbose are the flags of `rrpool status`.
 	watching, verbose bool
@@ -90,7 +90,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Command returns a command of this program.
+// Command returns words as a command of this program, for the same cluster.
 func (p Phrase) Command(words string) string {
 	out := p.program + " " + words + p.cluster
 	if p.namespace != snapshot.DefaultNamespace {
@@ -104,7 +104,7 @@ func (p Phrase) Manager() string {
 	return "kubectl" + p.cluster + " --namespace " + quoted(p.namespace) + " get deployment,pod"
 }
 
-// next returns the command to type next, empty for none.
+// next returns the command that the user should run next, empty for none.
 func (p Phrase) next(s *Status) string {
 	switch {
 	case s.State == NoPool:
@@ -124,7 +124,7 @@ func (p Phrase) next(s *Status) string {
 // interval is how often --watch reads the cluster.
 const interval = 2 * time.Second
 
-// watcher reads the cluster once, or until Ctrl-C.
+// watcher shows the status once, or with --watch until Ctrl-C.
 type watcher struct {
 	iostreams.Streams
 	*flags
@@ -163,7 +163,7 @@ func (w *watcher) show(s *Status) error {
 	return w.Print("status", w.output, s, func(to iostreams.Streams) { page{to, s, w.verbose}.render() })
 }
 
-// append writes the status below the one before, if more than the time has changed.
+// append writes the status below the previous one, if more than GeneratedAt has changed.
 func (w *watcher) append(s *Status) error {
 	before := w.shown
 	w.shown = *s
@@ -181,7 +181,7 @@ func (w *watcher) append(s *Status) error {
 	return w.show(s)
 }
 
-// failed says once that the cluster cannot be read.
+// failed reports that the cluster cannot be read, once for each new error.
 func (w *watcher) failed(err error) {
 	problem := "what is shown is old: " + iostreams.Sentence(err)
 	if problem != w.problem {

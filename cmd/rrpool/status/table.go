@@ -61,7 +61,7 @@ func (p page) fact(name, text string) {
 	_, _ = fmt.Fprintf(p.Out, "%-*s%s\n", len(column), name, p.Fold(text, column))
 }
 
-// table writes rows, if there are any. The first columns, as many as names, hold text and the others numbers.
+// table writes rows, if there are any. names is the number of columns with text, which come first; the others hold numbers.
 func (p page) table(names int, rows []table.Row, header ...any) {
 	if len(rows) == 0 {
 		return
@@ -112,7 +112,7 @@ func (p page) step(step v1alpha1.StepStatus) {
 	}
 }
 
-// missing adds to the count of sessions which reflectors lack some.
+// missing appends which reflectors lack sessions, or says that sessions are not observed.
 func (p page) missing(sessions string) string {
 	switch c := condition(p.Object, v1alpha1.ConditionReflectorsEstablished); c.Reason {
 	case reason.TimerGate:
@@ -158,7 +158,7 @@ func (p page) zones() {
 	p.table(1, rows, "ZONE", "NODES", "REFLECTORS", "SESSIONS")
 }
 
-// sessions renders how many sessions are Established, of how many that should be.
+// sessions renders the numbers of Established and of expected sessions, the first as ? if sessions are not observed.
 func (p page) sessions(established, expected int) string {
 	if p.Object.Spec.Rollout.Gate == v1alpha1.GateTimer {
 		return fmt.Sprintf("?/%d", expected)
@@ -243,7 +243,7 @@ func (p page) lacking() {
 	}
 }
 
-// How many events are shown without -v, and how many bytes of each.
+// fewEvents is how many events are shown without -v, and maxNote how many bytes of each note.
 const (
 	fewEvents = 5
 	maxNote   = 160
