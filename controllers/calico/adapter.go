@@ -1,7 +1,7 @@
 // Package calico is the datastore adapter: it observes a cluster's BGP as Calico stores it and makes the changes that a plan asks for.
 //
-// Calico's objects are custom resources of one of two API groups, as libcalico-go writes them, or are in an etcd of Calico's own. With an etcd there is
-// a Node of Calico's for each Node of Kubernetes; without one the latter is both.
+// Calico's objects are custom resources of one of two API groups, in the form that libcalico-go writes, or are in Calico's own etcd. With an
+// etcd, each Kubernetes Node has a separate Calico Node. Otherwise the Kubernetes Node serves as both.
 package calico
 
 import (
@@ -39,7 +39,7 @@ type Config struct {
 	RestConfig *rest.Config
 	// Nodes reads Nodes from a cache.
 	Nodes client.Reader
-	// Live reads Nodes past that cache, nil where Nodes is not a cache.
+	// Live reads Nodes from the apiserver. It is nil if Nodes is not a cache.
 	Live client.Reader
 	// Writer patches Nodes.
 	Writer client.Writer
@@ -54,7 +54,7 @@ type Config struct {
 type Adapter struct {
 	cfg Config
 
-	// calico are Calico's objects in group, which findGroup returns anew every checkPeriod.
+	// calico accesses Calico's objects in API group group. findGroup determines that group again every checkPeriod.
 	calico *datastore
 	group  schema.GroupVersion
 	// etcd configures the client for Calico's own etcd, nil where the objects are in the apiserver. etcdClient is nil until useGroup succeeds.
@@ -79,7 +79,7 @@ var watched = []string{
 	apiv3.KindBGPPeer, apiv3.KindBGPConfiguration, apiv3.KindCalicoNodeStatus, libapiv3.KindBlockAffinity, apiv3.KindClusterInformation,
 }
 
-// New makes an Adapter, which makes no request until Start.
+// New makes an Adapter. The Adapter makes no request before Start.
 func New(cfg Config) (*Adapter, error) {
 	config, err := etcd.ConfigFromEnvironment()
 	if err != nil {
@@ -103,7 +103,7 @@ func New(cfg Config) (*Adapter, error) {
 	return a, nil
 }
 
-// useGroup connects to Calico's objects in a group.
+// useGroup connects to Calico's objects in a group, once for each group.
 func (a *Adapter) useGroup(group schema.GroupVersion) error {
 	if a.calico != nil && a.group == group {
 		return nil
@@ -145,8 +145,8 @@ func (a *Adapter) checkEtcd(ctx context.Context) (GroupChoice, error) {
 	return GroupChoice{Group: GroupV3}, err
 }
 
-// Start implements manager.Runnable. It watches until ctx ends, or until Calico's objects have moved to another group, which is an error. It is called
-// once.
+// Start implements manager.Runnable. It watches until ctx ends. If Calico's objects move
+// to another group, or etcd's CA file changes, it returns an error. It is called once.
 func (a *Adapter) Start(ctx context.Context) error {
 	defer a.close()
 	if err := a.chooseGroup(ctx); errors.Is(err, etcd.ErrNewCA) {
@@ -169,7 +169,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 	var pods sync.WaitGroup
 	pods.Go(func() { a.pods.run(watching, a.cfg.Log) })
 	moved := a.followGroup(ctx)
-	// A syncer that stops reports every object as deleted.
+	// A syncer that stops reports every object as deleted, so the store is stopped first.
 	a.store.stop()
 	stop()
 	pods.Wait()
@@ -181,14 +181,15 @@ func (a *Adapter) Start(ctx context.Context) error {
 // sessions are.
 func (a *Adapter) NeedLeaderElection() bool { return false }
 
-// Changes delivers a value after a change of anything observed, except Nodes, blocks, and calico-node's pods on nodes that are no reflectors. Changes
-// since the last value make one value.
+// Changes delivers a value after anything observed has changed, except Nodes, blocks, and calico-node's pods on nodes that are not reflectors.
+// Several changes that happen before the value is received make one value.
 func (a *Adapter) Changes() <-chan struct{} { return a.store.changes }
 
-// Synced reports whether everything has been listed and can be watched.
+// Synced reports whether all kinds have been listed and can be watched.
 func (a *Adapter) Synced() bool { return a.store.ready() == nil }
 
-// WaitSynced waits until everything has been listed once, and calico-node's pods are listed or cannot be, or until ctx ends.
+// WaitSynced waits until all kinds have been listed once, and calico-node's pods have been listed or cannot be. If ctx ends before all kinds have
+// been listed, that is an error.
 func (a *Adapter) WaitSynced(ctx context.Context) error {
 	select {
 	case <-a.store.synced:
@@ -209,8 +210,8 @@ func (a *Adapter) Failing() error {
 	return a.store.failures()
 }
 
-// Apply makes one change and reports whether there was anything to change. IsConflict(err) means that the object is no longer as it was observed; an object
-// that is not ours is a NameTakenError. Nothing is written while the datastore is locked.
+// Apply makes one change and reports whether there was anything to change. If the object has changed since it was observed, IsConflict(err) is
+// true. If rrpool did not make the object, the error is a NameTakenError. While the datastore is locked, nothing is written.
 func (a *Adapter) Apply(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error) {
 	if err := a.store.writable(); err != nil {
 		return false, err
@@ -258,7 +259,8 @@ func (h logHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// NameTakenError means that an object with the name of one that rrpool would write was not made by rrpool. It is left alone.
+// NameTakenError means that rrpool cannot write an object, because it did not
+// make the existing object of that name. The existing object is left unchanged.
 type NameTakenError struct {
 	Kind, Name string
 }
@@ -276,7 +278,7 @@ func IsConflict(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || replaced
 }
 
-// changed returns the error of a write that was decided on another content of the object.
+// changed returns the conflict error of a write: the object has changed since the write was decided.
 func changed(kind, name, why string) error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New(why)) //nolint:wrapcheck // it is made here
 }

@@ -27,18 +27,19 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// calicoNodeSelector matches calico-node's pods, whoever installs Calico: alone, or as Canal, by rke2 and others, or as kubespray had it.
+// calicoNodeSelector matches calico-node's pods, whoever installs Calico: calico-node is the label of Calico alone, canal that of Canal as in
+// rke2, and canal-node that of Canal in older kubespray.
 const calicoNodeSelector = "k8s-app in (calico-node,canal,canal-node)"
 
-// calicoNodeNamespaces are where Calico's manifests and its operator install calico-node. Anyone may run pods with the label elsewhere.
+// calicoNodeNamespaces are where Calico's manifests and its operator install calico-node. Pods with its label elsewhere may be anyone's.
 var calicoNodeNamespaces = []string{"kube-system", "calico-system"}
 
-// calicoPods watches which nodes calico-node's pods run on and whether they are Ready. While they cannot be watched none is known to be Ready, and
-// those that failed before still count as failing for keepFailing.
+// calicoPods watches on which nodes calico-node's pods run and whether the pods are Ready. While the pods cannot be watched, no pod is known to
+// be Ready, and pods that were failing before still count as failing for keepFailing.
 type calicoPods struct {
 	now     func() time.Time
 	changed func()
-	// settled is closed when the pods are listed, or are known not to be listable.
+	// settled is closed when the pods have been listed, or cannot be listed.
 	settled chan struct{}
 	once    sync.Once
 
@@ -46,45 +47,47 @@ type calicoPods struct {
 	spaces []*namespacedPods
 	// absentSince is when this process first saw that a node has no pod.
 	absentSince map[string]time.Time
-	// leftAt is when the last pod was removed from a node. Another one that is Ready there, which anyone may have made, proves nothing about earlier times.
+	// leftAt is when a pod was last removed from a node. If another pod is Ready
+	// there, that proves nothing about the time before: anyone may have made that pod.
 	leftAt map[string]time.Time
-	// nodes are the names of the cluster's nodes, reflectors those of nodes whose pods are worth a signal.
+	// nodes are the names of the cluster's nodes, reflectors the names of the route reflectors. Changes of pods on reflectors are signalled.
 	nodes, reflectors sets.Set[string]
 
-	// configured is the backend in the ConfigMap of Calico's manifests, fromElsewhere until it was read, and configuredAt the time of the last request.
+	// configured is the backend in the ConfigMap of Calico's manifests, fromElsewhere until
+	// the ConfigMap has been read. configuredAt is when the ConfigMap was last requested.
 	config       typedv1.ConfigMapInterface
 	configured   string
 	configuredAt time.Time
 }
 
-// namespacedPods are the pods of one namespace. It is the cache.ReflectorStore of their watch.
+// namespacedPods has the pods of one namespace. It is the cache.ReflectorStore of the watch of these pods.
 type namespacedPods struct {
 	*calicoPods
 	api    typedv1.PodInterface
 	listed bool
-	// failing is since when the pods cannot be watched, zero while they can.
+	// failing is when listing or watching the pods began to fail, zero while it succeeds.
 	failing time.Time
 	pods    map[string]calicoPod // by name
 }
 
-// calicoPod is what is kept of one pod.
+// calicoPod has what rrpool keeps of one pod.
 type calicoPod struct {
 	plan.CalicoNode
 	daemonSet, node, backend string
 	variables                map[string]string
-	// changed is the latest change that the pod's status names, by the clocks of several machines.
+	// changed is the latest time in the pod's status. The clocks of several machines set the times there.
 	changed time.Time
 }
 
 const (
 	// BackendVariable is calico-node's variable for the networking backend. BIRD runs unless its value is one of NoBIRD.
 	BackendVariable = "CALICO_NETWORKING_BACKEND"
-	// oldVariable overrides it: with "false" there is no BIRD, and with any other value there is.
+	// oldVariable overrides BackendVariable: with "false" BIRD does not run, with any other value it runs.
 	oldVariable = "CALICO_NETWORKING"
 	oldNone     = "none, as CALICO_NETWORKING is false"
-	// inConfig stands for a backend that Calico's manifests keep in a ConfigMap: its name and the key.
+	// inConfig stands for the backend that Calico's manifests keep in a ConfigMap: it is the ConfigMap's name and the key.
 	inConfig = "calico-config/calico_backend"
-	// fromElsewhere stands for a backend that is in something that is not read.
+	// fromElsewhere stands for a backend that is set by something that rrpool does not read.
 	fromElsewhere = "?"
 	// configAgain is how often the ConfigMap is read, until it says that BIRD runs.
 	configAgain = time.Minute
@@ -93,8 +96,8 @@ const (
 // NoBIRD are the backends without BIRD.
 var NoBIRD = sets.New("none", "vxlan", oldNone)
 
-// Backend returns the variable of calico-node's containers that decides about the backend, as rc.local in its image does. Without a value it is the
-// default, BIRD.
+// Backend returns the variable that selects the networking backend, by the rules of rc.local in calico-node's image. If the variable has no
+// value, the backend is the default, BIRD.
 func Backend(containers []corev1.Container) corev1.EnvVar {
 	env := map[string]corev1.EnvVar{}
 	for _, container := range containers {
@@ -127,18 +130,20 @@ func backendOf(pod *corev1.Pod) string {
 	return fromElsewhere
 }
 
-// routeVariables are the variables of calico-node that decide about routes. Those of Felix override FelixConfigurations; it ignores case in their names.
+// routeVariables are the variables of calico-node that decide about routes. Those that
+// begin with FELIX_ override FelixConfigurations, and Felix ignores case in their names.
 var routeVariables = []string{programsVariable, wireguardVariable, wireguardVariable + "V6", podCIDRVariable}
 
 const (
 	programsVariable  = "FELIX_PROGRAMCLUSTERROUTES"
 	wireguardVariable = "FELIX_WIREGUARDENABLED"
-	// podCIDRVariable is true with the IPAM plugin host-local: nodes then announce their podCIDRs and not BlockAffinities.
+	// podCIDRVariable is true with the IPAM plugin host-local: nodes then announce their podCIDRs instead of BlockAffinities.
 	podCIDRVariable = "USE_POD_CIDR"
 )
 
-// variablesOf returns the routeVariables that are set in a pod, the last value of each. A ConfigMap that sets all its keys may set them too, except
-// Calico's own, which has the apiserver's address only. A configuration file of Felix overrides FelixConfigurations, and a variable overrides it.
+// variablesOf returns the last value of each of the routeVariables that a pod sets. If envFrom or a mounted configuration file of Felix may set a
+// variable, the value is a text that is invalid on purpose, because rrpool reads neither. The ConfigMap of Calico in envFrom has only the
+// apiserver's address. A variable in env overrides both.
 func variablesOf(pod *corev1.Pod) map[string]string {
 	const elsewhere = "what sets it is not read by rrpool"
 	out := map[string]string{}
@@ -165,8 +170,8 @@ func variablesOf(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// withoutBIRD returns these backends as text if none of them runs BIRD. If it is not known whether one does, it returns why. That nodes have BGP addresses
-// does not prove that BIRD runs.
+// withoutBIRD returns the backends as text if BIRD runs with none of them. If it is not known whether BIRD runs on any node, unknown says why.
+// The BGP addresses of nodes do not prove that BIRD runs.
 func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger, backends sets.Set[string]) (without, unknown string) {
 	if backends.Len() == 0 {
 		return "", fmt.Sprintf("no pod of calico-node is seen (%s, of a DaemonSet in the host's network, in %s)", calicoNodeSelector, strings.Join(calicoNodeNamespaces, " or "))
@@ -183,8 +188,8 @@ func (c *calicoPods) withoutBIRD(ctx context.Context, log logr.Logger, backends 
 	return "", ""
 }
 
-// backendInConfig returns the backend in the ConfigMap, fromElsewhere until it could be read. It holds no lock during the request, so that neither the
-// watches nor other observers wait for the answer.
+// backendInConfig returns the backend in the ConfigMap, fromElsewhere until the ConfigMap has been read. It holds no lock during the request, so
+// that neither the watches nor other observers wait for the answer.
 func (c *calicoPods) backendInConfig(ctx context.Context, log logr.Logger) string {
 	c.mu.Lock()
 	known := c.configured
@@ -223,7 +228,7 @@ func newCalicoPods(cfg *rest.Config, now func() time.Time, changed func()) (*cal
 	return c, nil
 }
 
-// run watches until ctx ends, and logs why it cannot.
+// run watches the pods until ctx ends, and logs failures.
 func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 	ctx = klog.NewContext(ctx, log)
 	var all sync.WaitGroup
@@ -236,11 +241,11 @@ func (c *calicoPods) run(ctx context.Context, log logr.Logger) {
 	all.Wait()
 }
 
-// keepFailing is how long failing pods still count as failing while they cannot be watched: a restart of the apiserver must not make the safety net
-// wait from the beginning.
+// keepFailing is how long failing pods still count as failing while they cannot be
+// watched. A restart of the apiserver must not make the safety net count from zero.
 const keepFailing = 5 * time.Minute
 
-// running iterates over the pods on existing nodes: a pod may name any node.
+// running iterates over the pods whose nodes exist: a pod may name a node that does not.
 func (c *calicoPods) running(yield func(calicoPod) bool) {
 	for _, of := range c.spaces {
 		for _, p := range of.pods {
@@ -251,8 +256,9 @@ func (c *calicoPods) running(yield func(calicoPod) bool) {
 	}
 }
 
-// daemonSet returns calico-node's DaemonSet: the one with pods on the most nodes. None is known where another one has pods on half as many, as while
-// Calico's operator takes over from manifests, or where a tenant's DaemonSet pretends to be calico-node.
+// daemonSet returns calico-node's DaemonSet: the DaemonSet with pods on the most nodes. If another
+// DaemonSet has pods on at least half as many nodes, it is not known which is calico-node's. This happens
+// while Calico's operator takes over from manifests, or if a tenant's DaemonSet pretends to be calico-node.
 func (c *calicoPods) daemonSet() (name string, known bool) {
 	nodes := map[string]sets.Set[string]{}
 	for p := range c.running {
@@ -272,12 +278,13 @@ func (c *calicoPods) daemonSet() (name string, known bool) {
 	return name, most > 2*second
 }
 
-// podView is what calico-node's pods show at one moment: the pods of its DaemonSet, or all pods where that is not known.
+// podView is what the pods of calico-node's DaemonSet show at one moment. If it is not known which DaemonSet that is, all pods count.
 type podView struct {
-	// states are by node. They are nil where there are no pods, as where calico-node is no pod, and where its DaemonSet is not known.
+	// states are the states of pods by node. They are nil if calico-node's DaemonSet is not known, as where calico-node does not run as a pod, or
+	// if the pods' states are not known.
 	states   map[string]plan.CalicoNode
 	backends sets.Set[string]
-	// variables are the routeVariables that any pod sets. Where pods differ, the value is no valid one.
+	// variables are the routeVariables that any pod sets. If pods differ, the value is a text that is invalid on purpose.
 	variables map[string]string
 }
 
@@ -301,7 +308,7 @@ func (c *calicoPods) look(nodes []plan.Node) podView {
 		if p.daemonSet == daemonSet {
 			states[p.node] = mergeStates(p.CalicoNode, states[p.node], c.leftAt[p.node])
 		} else if _, seen := states[p.node]; !seen {
-			states[p.node] = plan.CalicoNode{} // it is not known that the node has none
+			states[p.node] = plan.CalicoNode{} // a pod of another DaemonSet may be calico-node's: the state is unknown, not absent
 		}
 	}
 	if known && !slices.ContainsFunc(c.spaces, (*namespacedPods).unknown) {
@@ -312,7 +319,7 @@ func (c *calicoPods) look(nodes []plan.Node) podView {
 	return out
 }
 
-// add takes the backend and the variables of another pod into account.
+// add merges the backend and the variables of another pod into the view.
 func (v *podView) add(p calicoPod) {
 	v.backends.Insert(p.backend)
 	if v.variables == nil {
@@ -326,12 +333,13 @@ func (v *podView) add(p calicoPod) {
 	}
 }
 
-// unknown reports whether the pods were never listed, or cannot be watched for longer than keepFailing.
+// unknown reports whether the pods have never been listed, or have not been watchable for keepFailing.
 func (n *namespacedPods) unknown() bool {
 	return !n.listed || !n.failing.IsZero() && n.now().Sub(n.failing) >= keepFailing
 }
 
-// complete adds nodes without a pod, and removes states that are not known. While pods cannot be watched, no further node counts as one without a pod.
+// complete adds the state of nodes without a pod, and removes unknown states. While pods cannot be watched, it adds no node that had a pod
+// before, and keeps only failing states.
 func (c *calicoPods) complete(states map[string]plan.CalicoNode, nodes []plan.Node) map[string]plan.CalicoNode {
 	watched := !slices.ContainsFunc(c.spaces, func(of *namespacedPods) bool { return !of.failing.IsZero() })
 	absent := map[string]time.Time{}
@@ -354,15 +362,15 @@ func (c *calicoPods) complete(states map[string]plan.CalicoNode, nodes []plan.No
 	return states
 }
 
-// settle closes settled once each namespace is listed or cannot be.
+// settle closes settled once each namespace has been listed or cannot be listed.
 func (c *calicoPods) settle() {
 	if !slices.ContainsFunc(c.spaces, func(of *namespacedPods) bool { return !of.listed && of.failing.IsZero() }) {
 		c.once.Do(func() { close(c.settled) })
 	}
 }
 
-// mergeStates merges the states of two pods on a node, as while one replaces the other: Ready if one of them is, since the last change of any of
-// them or of a pod that was removed.
+// mergeStates merges the states of two pods on a node, as while one replaces the other. The result is Ready if one pod is Ready. It begins at the
+// latest change of either pod; if Ready, not before left, when a pod was removed from the node.
 func mergeStates(a, b plan.CalicoNode, left time.Time) plan.CalicoNode {
 	if b.State != plan.CalicoNodeReady {
 		b.State = a.State
@@ -374,8 +382,8 @@ func mergeStates(a, b plan.CalicoNode, left time.Time) plan.CalicoNode {
 	return b
 }
 
-// runsCalicoNode reports whether a pod runs on a node and is of a DaemonSet in the host's network, and the UID of that. A pod that was evicted stays
-// as an object.
+// runsCalicoNode returns the UID of the DaemonSet to which a pod in the host's network belongs, and whether the pod runs on a node. An evicted
+// pod no longer runs, but its object stays.
 func runsCalicoNode(pod *corev1.Pod) (daemonSet string, is bool) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "DaemonSet" || !strings.HasPrefix(owner.APIVersion, "apps/") || !pod.Spec.HostNetwork {
@@ -384,8 +392,8 @@ func runsCalicoNode(pod *corev1.Pod) (daemonSet string, is bool) {
 	return string(owner.UID), pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 }
 
-// put keeps a pod, or removes one that does not run calico-node. A change that is observed has the time of its arrival, because the clock of its node may be
-// wrong. A state that a pod had before has the time that the pod says, unless that is in the future.
+// put keeps a pod, or removes a pod that does not run calico-node. If a known pod changes, its state begins when the change arrives, because the
+// clock of its node may be wrong. If the pod is new to us, its state begins at the time in its status, unless that is in the future.
 func (n *namespacedPods) put(pods map[string]calicoPod, pod *corev1.Pod) {
 	daemonSet, is := runsCalicoNode(pod)
 	if !is {
@@ -412,11 +420,12 @@ func (n *namespacedPods) remove(pods map[string]calicoPod, name string) {
 	delete(pods, name)
 }
 
-// stateOf returns the state of one pod. It begins anew when a container ends or starts: what calico-node has reported before is out of date then.
+// stateOf returns the state of one pod. When a container ends or starts, the
+// state begins anew, because earlier reports of calico-node are then out of date.
 func stateOf(pod *corev1.Pod) plan.CalicoNode {
 	out := plan.CalicoNode{State: plan.CalicoNodeNotReady, Since: pod.CreationTimestamp.Time}
 	if pod.DeletionTimestamp != nil {
-		out.Since = pod.DeletionTimestamp.Time // the end of its grace
+		out.Since = pod.DeletionTimestamp.Time // the end of its grace period
 		return out
 	}
 	for _, condition := range pod.Status.Conditions {
@@ -458,10 +467,10 @@ func (n *namespacedPods) listWatch() *cache.ListWatch {
 	}
 }
 
-// fail notes since when the pods cannot be listed or watched. Replace notes that they can again.
+// fail notes when listing or watching the pods began to fail. Replace clears that time after a successful list.
 func (n *namespacedPods) fail(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
-		return // it is listed anew at once
+		return // not a failure of the API: the reflector lists the pods again at once
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -472,14 +481,14 @@ func (n *namespacedPods) fail(ctx context.Context, err error) {
 	n.settle()
 }
 
-// mustList reports whether a new list is needed: after a failure, what a watch brings may have happened long ago.
+// mustList reports whether the pods must be listed before they are watched. After a failure, the events of a watch may be old.
 func (n *namespacedPods) mustList() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.failing.IsZero()
 }
 
-// Transformer implements cache.TransformingStore. It keeps what put reads: a list of 5,000 pods would be large.
+// Transformer implements cache.TransformingStore. It removes the fields that put does not read: a list of 5,000 pods would be large.
 func (n *namespacedPods) Transformer() cache.TransformFunc {
 	return func(in any) (any, error) {
 		if pod, ok := in.(*corev1.Pod); ok {
@@ -510,7 +519,7 @@ func (n *namespacedPods) Delete(object any) error {
 	return nil
 }
 
-// change changes what is known of a pod, and signals if its node is a reflector.
+// change updates what is known of a pod by calling do, and signals a change if the pod's node is a reflector.
 func (n *namespacedPods) change(object any, do func(*corev1.Pod)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

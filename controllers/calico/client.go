@@ -32,8 +32,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// qps limits the requests for Calico's objects to so many a second on average, and twice as many at once. With client-go's default of 5 the writes of a
-// migration would take minutes.
+// qps limits the requests for Calico's objects to this many a second on average. A burst may have twice as many. With client-go's default of 5,
+// the writes of a migration would take minutes.
 const qps = 50
 
 // datastore gives access to Calico's objects in one API group.
@@ -74,16 +74,16 @@ func objectsOf(c client.WithWatch, group schema.GroupVersion) *datastore {
 	}
 }
 
-// resource is an object of libcalico-go's.
+// resource is an object of a type that libcalico-go can convert.
 type resource interface {
 	client.Object
 	metav1.ObjectMetaAccessor
 }
 
-// metadataAnnotation is where Calico keeps metadata in the first group, as JSON. It overrides the custom resource's own.
+// metadataAnnotation has the metadata of Calico's objects in GroupV1, as JSON. This metadata overrides that of the custom resource.
 const metadataAnnotation = "projectcalico.org/metadata"
 
-// withCalicoMetadata sets an object's metadata to what metadataAnnotation has, if there is one.
+// withCalicoMetadata replaces an object's metadata by the content of metadataAnnotation, if the object has that annotation.
 func withCalicoMetadata(group schema.GroupVersion, o resource) error {
 	if group == GroupV3 {
 		return nil
@@ -96,11 +96,12 @@ func withCalicoMetadata(group schema.GroupVersion, o resource) error {
 	return nil
 }
 
-// unreadAnnotation of an object in memory has the fields that cannot be read, as JSON. rrpool never writes it to the API.
+// unreadAnnotation is only set on objects in memory, never in the API. It has the fields that cannot be parsed, as JSON.
 const unreadAnnotation = "rrpool.io/unread"
 
-// decode reads a custom resource into a type of Calico's. Calico's CRDs accept any text for a duration and -1 for an AS number: a field of spec or status
-// that cannot be read is left out and noted in unreadAnnotation. Calico itself then reads no object of the kind.
+// decode parses a custom resource into one of Calico's types. Calico's CRDs accept values that these types do not, such as any text for a
+// duration or -1 for an AS number. decode leaves out a field of spec or status that cannot be parsed, and notes it in unreadAnnotation. Calico
+// itself then reads no object of the kind.
 func decode(group schema.GroupVersion, raw *unstructured.Unstructured, into resource) error {
 	fill := func(o runtime.Object, from map[string]any) error {
 		text, err := json.Marshal(from)
@@ -132,7 +133,7 @@ func decode(group schema.GroupVersion, raw *unstructured.Unstructured, into reso
 	return toCalico(group, kind, into, unread)
 }
 
-// toCalico sets kind and metadata as Calico shows them, and notes the fields that could not be read.
+// toCalico sets an object's kind and metadata as Calico's clients see them, and notes the fields that could not be parsed.
 func toCalico(group schema.GroupVersion, kind schema.GroupVersionKind, o resource, unread map[string]any) error {
 	managed := o.GetManagedFields()
 	o.GetObjectKind().SetGroupVersionKind(kind)
@@ -170,7 +171,7 @@ func (n objects[T]) get(ctx context.Context, name string) (T, error) {
 	return o, decode(n.group, raw, o)
 }
 
-// write creates an object without a version, or updates one with a version, and returns what is stored.
+// write creates an object if it has no resource version, updates it if it has one, and returns the stored object.
 func (n objects[T]) write(ctx context.Context, o T) (T, error) {
 	stored, err := n.toCRD(o)
 	if err == nil {
@@ -182,7 +183,8 @@ func (n objects[T]) write(ctx context.Context, o T) (T, error) {
 	return n.read(stored)
 }
 
-// save creates an object without a version, or updates one with a version, and returns which of the two it has tried.
+// save creates an object if it has no resource version and updates it if it
+// has one. It returns "creating" or "updating" for the text of an error.
 func save(ctx context.Context, c client.Client, o client.Object, validation client.FieldValidation) (do string, err error) {
 	if o.GetResourceVersion() == "" {
 		return "creating", c.Create(ctx, o, validation) //nolint:wrapcheck // callers wrap
@@ -190,13 +192,13 @@ func save(ctx context.Context, c client.Client, o client.Object, validation clie
 	return "updating", c.Update(ctx, o, validation) //nolint:wrapcheck // callers wrap
 }
 
-// read returns an object of the API as Calico shows it.
+// read converts an object of the API to the form that Calico's clients see.
 func (n objects[T]) read(o T) (T, error) {
 	o.GetObjectKind().SetGroupVersionKind(n.blank().GetObjectKind().GroupVersionKind())
 	return o, withCalicoMetadata(n.group, o)
 }
 
-// toCRD is the inverse of read.
+// toCRD is the inverse of read: it converts an object to its form in the API.
 func (n objects[T]) toCRD(o T) (T, error) {
 	delete(o.GetAnnotations(), unreadAnnotation)
 	if n.group == GroupV3 {
@@ -229,8 +231,8 @@ func (b backend) listOf(kind string) client.ObjectList {
 	return out
 }
 
-// typedListOf makes a typed list where there is one: it is read fast and in a fraction of the memory, but fails where one field of one object cannot be
-// read. The client of an etcd would leave out that object instead, so with it the list is untyped.
+// typedListOf makes a typed list if the kind has one. A typed list is decoded fast and in a fraction of the memory, but decoding fails if one
+// field of one object cannot be parsed. With etcd the list is untyped, because etcd's client would leave out that object instead of failing.
 func (b backend) typedListOf(kind string) client.ObjectList {
 	_, known := newByKind[kind]
 	if _, inEtcd := b.client.(*etcd.Client); known && !inEtcd {
@@ -241,7 +243,8 @@ func (b backend) typedListOf(kind string) client.ObjectList {
 	return b.listOf(kind)
 }
 
-// pageOf limits how many objects are listed at a time: there may be tens of thousands of affinities, and other objects may have 1 MB each.
+// pageOf returns how many objects are listed at a time. There may be tens of
+// thousands of affinities, and objects of other kinds may have 1 MB each.
 func pageOf(kind string) client.Limit {
 	if kind == libapiv3.KindBlockAffinity {
 		return 100
@@ -249,7 +252,7 @@ func pageOf(kind string) client.Limit {
 	return 25
 }
 
-// List implements api.Client. It lists untyped objects where the typed ones cannot be read.
+// List implements api.Client. If the typed objects cannot be parsed, it lists untyped ones.
 func (b backend) List(ctx context.Context, of model.ListInterface, _ string) (*model.KVPairList, error) {
 	out := &model.KVPairList{}
 	for next := ""; ; {
@@ -272,7 +275,7 @@ func (b backend) List(ctx context.Context, of model.ListInterface, _ string) (*m
 	}
 }
 
-// Watch implements api.Client. It ends at an object of which a field cannot be read; then the syncer lists all objects again.
+// Watch implements api.Client. The watch ends at an object with a field that cannot be parsed; then the syncer lists all objects again.
 func (b backend) Watch(ctx context.Context, of model.ListInterface, opts api.WatchOptions) (api.WatchInterface, error) {
 	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: opts.Revision, AllowWatchBookmarks: true}}
 	w, err := b.client.Watch(ctx, b.typedListOf(kindOf(of)), from)
@@ -320,7 +323,7 @@ func (w watcher) ResultChan() <-chan api.WatchEvent { return w.events }
 // HasTerminated implements api.WatchInterface. Only libcalico-go's tests call it.
 func (w watcher) HasTerminated() bool { return false }
 
-// newByKind makes empty objects by kind. BlockAffinities are not among them: the type of a field of theirs depends on the group.
+// newByKind makes empty objects by kind. BlockAffinity is not among the kinds: the type of its field deleted depends on the group.
 var newByKind = map[string]func() resource{
 	apiv3.KindBGPPeer:            func() resource { return apiv3.NewBGPPeer() },
 	apiv3.KindBGPConfiguration:   func() resource { return apiv3.NewBGPConfiguration() },
@@ -329,9 +332,10 @@ var newByKind = map[string]func() resource{
 	libapiv3.KindNode:            func() resource { return libapiv3.NewNode() },
 }
 
-// pairOf converts an object for the syncer. Of an object that cannot be read only the name and the reason are passed on; Calico leaves it out.
+// pairOf converts an object for the syncer. If the object cannot be parsed, only its
+// name, its version and the error are passed on. Calico leaves out such an object.
 func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
-	o := object.(client.Object) //nolint:forcetypeassert // what is listed and watched is one
+	o := object.(client.Object) //nolint:forcetypeassert // lists and watches bring only these
 	if kind != apiv3.KindBGPConfiguration {
 		o.SetManagedFields(nil) // they are the largest part of a small object
 	}
@@ -342,7 +346,7 @@ func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
 		if raw, is := o.(*unstructured.Unstructured); is {
 			err = decode(b.group, raw, of)
 		} else {
-			of = o.(resource) //nolint:forcetypeassert // as listed
+			of = o.(resource) //nolint:forcetypeassert // typedListOf chose this type
 			err = toCalico(b.group, GroupV3.WithKind(kind), of, nil)
 		}
 		if err != nil {
@@ -357,7 +361,7 @@ func (b backend) pairOf(kind string, object runtime.Object) *model.KVPair {
 	return &model.KVPair{Key: model.ResourceKey{Kind: kind, Name: name}, Value: o, Revision: revision}
 }
 
-// slim removes what nothing reads from kinds of which others may make many or large objects.
+// slim removes the fields that rrpool does not read, from kinds of which others may make many or large objects.
 func slim(o client.Object) {
 	unread := func(kept ...string) func(string, string) bool {
 		return func(key, _ string) bool { return !slices.Contains(kept, key) }

@@ -22,8 +22,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/calico/etcd"
 )
 
-// The API groups of the CRDs in which Calico keeps its objects. New installations of Calico 3.33 have the second, and others can be migrated to it.
-// Calico's API server also serves the second one, and translates it into the first.
+// The API groups of the CRDs in which Calico keeps its objects. New installations of Calico 3.33 use GroupV3, and others can be migrated to it.
+// Where Calico uses GroupV1, its API server also serves GroupV3, and translates it into GroupV1.
 var (
 	GroupV1 = schema.GroupVersion{Group: "crd.projectcalico.org", Version: "v1"}
 	GroupV3 = apiv3.SchemeGroupVersion
@@ -32,7 +32,7 @@ var (
 // GroupChoice is the group in which Calico keeps its objects now.
 type GroupChoice struct {
 	Group schema.GroupVersion
-	// Unfinished is why nothing may be written in either group, "" where it may.
+	// Unfinished is why nothing may be written in either group, "" if writes are allowed.
 	Unfinished string
 }
 
@@ -43,8 +43,8 @@ type discovery struct {
 	err error
 }
 
-// ChooseGroup chooses as Calico's operator does: the second group after a migration that has converged, else the first where it exists, else the
-// second. A group that is being deleted does not count. Where there is neither, it chooses the first.
+// ChooseGroup chooses as Calico's operator does: GroupV3 if a migration has converged, else GroupV1 if it exists, else GroupV3. A group that is
+// being deleted does not count as existing. If neither group exists, it chooses GroupV1.
 func ChooseGroup(ctx context.Context, cfg *rest.Config) (GroupChoice, error) {
 	d, err := kubediscovery.NewDiscoveryClientForConfig(cfg)
 	return (&discovery{ctx: ctx, api: d.RESTClient(), err: err}).chooseGroup()
@@ -52,7 +52,7 @@ func ChooseGroup(ctx context.Context, cfg *rest.Config) (GroupChoice, error) {
 
 func (s *discovery) chooseGroup() (GroupChoice, error) {
 	out := s.migration()
-	// Calico's API server serves the second group too: only a CRD proves that it is the datastore.
+	// Calico's API server serves GroupV3 too: only a CRD proves that the objects are stored in GroupV3.
 	if out.Group == GroupV1 && !s.writable(GroupV1) && s.writable(GroupV3) &&
 		s.getPath(&struct{}{}, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "bgppeers."+GroupV3.Group) {
 		out.Group = GroupV3
@@ -66,8 +66,8 @@ func (s *discovery) chooseGroup() (GroupChoice, error) {
 // migrations is the API group of Calico's DatastoreMigration.
 const migrations = "migration.projectcalico.org"
 
-// migration chooses by what a DatastoreMigration says. While it is Converged, calico-node is replaced node by node: nodes that were not replaced yet read
-// the first group, which stays locked, and report there.
+// migration chooses by the phase of a DatastoreMigration. While the phase is Converged, calico-node is replaced node by node. Nodes with the old
+// calico-node still read GroupV1, which stays locked, and report there.
 func (s *discovery) migration() GroupChoice {
 	out := GroupChoice{Group: GroupV1}
 	var group struct{ PreferredVersion struct{ GroupVersion string } }
@@ -97,12 +97,12 @@ func (s *discovery) migration() GroupChoice {
 	return out
 }
 
-// getPath reads what is at a path, and reports whether there is something.
+// getPath decodes what is at a path, and reports whether it exists. Other errors go to s.err.
 func (s *discovery) getPath(into any, elements ...string) bool {
 	return s.err == nil && s.get(into, path.Join(elements...), s.api.Get().AbsPath(elements...))
 }
 
-// get reads the answer to a request, and reports whether there is one.
+// get decodes the answer to a request, and reports whether there is one. Other errors go to s.err.
 func (s *discovery) get(into any, what string, request *rest.Request) bool {
 	result := request.Do(s.ctx)
 	body, err := result.Raw()
@@ -124,7 +124,7 @@ func (s *discovery) get(into any, what string, request *rest.Request) bool {
 	return err == nil
 }
 
-// writable reports whether BGPPeers of the group can be created. While the CRD is being deleted they cannot.
+// writable reports whether BGPPeers of the group can be created. While their CRD is being deleted, they cannot be.
 func (s *discovery) writable(group schema.GroupVersion) bool {
 	type resource struct {
 		Name  string
@@ -136,8 +136,8 @@ func (s *discovery) writable(group schema.GroupVersion) bool {
 	})
 }
 
-// groupCheckPeriod is how often the group is chosen again. A migration waits for 10 s between its lock, which is watched, and the first object that it
-// copies.
+// groupCheckPeriod is how often the group is chosen again. It need not be shorter than the 10 s that a migration waits between locking the
+// datastore and copying the first object, because the lock is watched.
 const groupCheckPeriod = 15 * time.Second
 
 // chooseGroup waits until the group is known, and connects to it.
@@ -170,8 +170,8 @@ func (a *Adapter) calicoAPI() string {
 	return a.group.String()
 }
 
-// followGroup runs until the objects have moved to another group, which is its error: what was observed in the former group proves nothing about the
-// new one. Two checks in a row have to agree.
+// followGroup runs until ctx ends or the objects have moved to another group. A move is an error: what was observed in the former group proves
+// nothing about the new one. Two checks in a row have to find the same move.
 func (a *Adapter) followGroup(ctx context.Context) error {
 	for moved := false; ; {
 		select {
@@ -188,8 +188,8 @@ func (a *Adapter) followGroup(ctx context.Context) error {
 			return err
 		case err != nil:
 			if a.etcd != nil {
-				a.store.setLocationErr(err) // nothing is known any more
-			} else { // the lock of the former group, which stays, is watched
+				a.store.setLocationErr(err) // while etcd fails, nothing is known
+			} else { // a migration leaves the former group locked, and that lock is watched
 				a.cfg.Log.V(1).Info("whether Calico's objects are being moved is not known", "error", err.Error())
 			}
 			continue

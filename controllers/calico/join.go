@@ -24,12 +24,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// With Calico's own etcd each node has two objects. Calico's Node has what Calico reads, and our mark of the role, so that role label, cluster ID and mark are
-// one write. The Kubernetes Node has the pool label and the cordon. Calico's kube-controllers copies labels from the Kubernetes Node to Calico's, so the role
-// label is never written to the former: it would come back.
+// With Calico's own etcd, each node has two objects. Calico's Node has the role label and the cluster ID, which
+// Calico reads, and our mark of the role, so that all three are one write. The Kubernetes Node has the pool
+// label and the cordon. Calico's kube-controllers copies labels from the Kubernetes Node to Calico's. So the
+// role label is never written to the Kubernetes Node: after its removal from Calico's Node, it would come back.
 
-// oldestInEtcd is the oldest Calico that was tested with its own etcd. An apiserver drops fields that an older Calico does not have, and rrpool sees that;
-// etcd keeps them.
+// oldestInEtcd is the oldest Calico that was tested with its own etcd. If Calico is too old to have a field, an apiserver drops the field, which
+// rrpool notices. etcd keeps the field, so rrpool does not notice.
 var oldestInEtcd = version.MustParseGeneric("3.31.0")
 
 // tooOldForEtcd returns the problem of a Calico older than oldestInEtcd, nil for none.
@@ -43,17 +44,18 @@ func tooOldForEtcd(calico string) *plan.Problem {
 
 // join maps Kubernetes Nodes to Calico's Nodes. It is nil with the Kubernetes datastore, where they are the same objects.
 type join struct {
-	// of has Calico's Nodes by the name of the Kubernetes Node, and kube the names of Kubernetes Nodes by that of Calico's.
+	// of maps names of Kubernetes Nodes to Calico's Nodes, and kube names of Calico's Nodes to names of Kubernetes Nodes.
 	of   map[string]*libapiv3.Node
 	kube map[string]string
-	// known are all Kubernetes Nodes.
+	// known has all Kubernetes Nodes by name.
 	known map[string]*corev1.Node
 	// problem is why some of Calico's Nodes could not be joined, "" where all are.
 	problem string
 }
 
-// joinNodes joins by spec.orchRefs of Calico's Nodes. One without goes to the Kubernetes Node of the same name, else to the only one with its address. One
-// that refers to a node which no longer exists is ignored: Calico's kube-controllers deletes it.
+// joinNodes joins by spec.orchRefs of Calico's Nodes. A Calico Node without a reference is joined with
+// the Kubernetes Node of the same name, else with the only Kubernetes Node that has its address. A Calico
+// Node that refers to a node which no longer exists is ignored: Calico's kube-controllers deletes it.
 func joinNodes(nodes []corev1.Node, calico map[string]*libapiv3.Node) *join {
 	out := &join{of: map[string]*libapiv3.Node{}, kube: map[string]string{}, known: map[string]*corev1.Node{}}
 	byAddress := map[netip.Addr][]string{}
@@ -106,8 +108,8 @@ func (j *join) problems(calico string) (out []plan.Problem) {
 	return out
 }
 
-// joinByReference joins by spec.orchRefs. It returns the Nodes without a reference, and the pairs that refer to the same node, of which it joins the one with
-// the node's address.
+// joinByReference joins by spec.orchRefs, and returns the Nodes without a reference as rest. If two Nodes refer to the same Kubernetes Node, it
+// joins the Node that has the Kubernetes Node's address, and returns the pair in duplicates.
 func (j *join) joinByReference(calico map[string]*libapiv3.Node) (rest []*libapiv3.Node, duplicates []string) {
 	for _, name := range slices.Sorted(maps.Keys(calico)) {
 		n, of := calico[name], kubeNodeOf(calico[name])
@@ -130,7 +132,8 @@ func (j *join) joinByReference(calico map[string]*libapiv3.Node) (rest []*libapi
 	return rest, duplicates
 }
 
-// joinBy joins each Node for which namesOf returns exactly one name, if that is of a Kubernetes Node that is not joined yet. It returns the others.
+// joinBy joins a Node if namesOf returns exactly one name for it, and the Kubernetes
+// Node of that name exists and is not joined yet. It returns the other Nodes.
 func (j *join) joinBy(nodes []*libapiv3.Node, namesOf func(*libapiv3.Node) []string) (rest []*libapiv3.Node) {
 	for _, n := range nodes {
 		if names := namesOf(n); len(names) == 1 && j.known[names[0]] != nil && j.of[names[0]] == nil {
@@ -175,7 +178,7 @@ func kubeNodeOf(n *libapiv3.Node) string {
 	return ""
 }
 
-// calicoName returns Calico's name of a node, "" where Calico has no Node for it. The name of no Kubernetes Node is returned as it is.
+// calicoName returns the name of a Kubernetes Node's Calico Node, "" if there is none. A name that no Kubernetes Node has is returned unchanged.
 func (j *join) calicoName(node string) string {
 	switch {
 	case j == nil:
@@ -187,7 +190,8 @@ func (j *join) calicoName(node string) string {
 	return node
 }
 
-// kubeName is the inverse. Calico may use the name of a Kubernetes Node for another node.
+// kubeName is the inverse: it returns the name of the Kubernetes Node. A Calico Node
+// without one keeps its name, with a suffix if a Kubernetes Node has that name too.
 func (j *join) kubeName(node string) string {
 	switch {
 	case j == nil:
@@ -199,7 +203,7 @@ func (j *join) kubeName(node string) string {
 	return node
 }
 
-// joinNow returns the join, nil with the Kubernetes datastore, for which it reads nothing.
+// joinNow returns the current join. With the Kubernetes datastore it reads nothing and returns nil.
 func (a *Adapter) joinNow(ctx context.Context) (*join, error) {
 	if a.etcd == nil {
 		return nil, nil
@@ -208,7 +212,7 @@ func (a *Adapter) joinNow(ctx context.Context) (*join, error) {
 	return j, err
 }
 
-// calicoName returns Calico's name of a node. Where Calico has no Node for it, that is a conflict.
+// calicoName returns the name of a node's Calico Node. If Calico has no Node for it, the error is a conflict.
 func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
 	j, err := a.joinNow(ctx)
 	if err != nil || node == "" {
@@ -220,8 +224,8 @@ func (a *Adapter) calicoName(ctx context.Context, node string) (string, error) {
 	return "", changed(libapiv3.KindNode, node, "Calico has no Node for it")
 }
 
-// joined returns the Kubernetes Node with what Calico's Node has. With the Kubernetes datastore it adds the labels that calicoctl has set, except those that
-// rrpool writes: it could not remove them there.
+// joined returns the Kubernetes Node with the labels and annotations of Calico's Node. With the Kubernetes datastore it adds the labels that
+// calicoctl has set, except those that rrpool writes: rrpool cannot remove labels that calicoctl has set.
 func (j *join) joined(n *corev1.Node, scope plan.DatastoreOptions) *corev1.Node {
 	if j == nil {
 		labels, _ := calicoLabels(n) // nodeOf reports those that cannot be read
@@ -240,7 +244,7 @@ func (j *join) joined(n *corev1.Node, scope plan.DatastoreOptions) *corev1.Node 
 	delete(out.Labels, scope.RoleLabel)
 	delete(out.Labels, plan.RackLabel)
 	calico := cmp.Or(j.of[n.Name], libapiv3.NewNode())
-	for key, value := range calico.Labels { // selectors go by these
+	for key, value := range calico.Labels { // Calico's selectors match these labels
 		if key != v1alpha1.PoolLabel {
 			metav1.SetMetaDataLabel(&out.ObjectMeta, key, value)
 		}
@@ -254,7 +258,7 @@ func (j *join) joined(n *corev1.Node, scope plan.DatastoreOptions) *corev1.Node 
 	return out
 }
 
-// notesOf returns the annotations that nodeOf reads, from Calico's Node and its spec, "" for those that are not set.
+// notesOf returns the annotations that nodeOf reads, with values from Calico's Node and its spec, "" for annotations that are not set.
 func notesOf(n *libapiv3.Node) map[string]string {
 	bgp := ptr.Deref(n.Spec.BGP, libapiv3.NodeBGPSpec{})
 	out := map[string]string{
@@ -296,7 +300,7 @@ func (a *Adapter) calicoReflectors(ctx context.Context, role string) (out []stri
 	return out, nil
 }
 
-// refreshCalicoNode reads the Calico Node of a node, and does not wait for the watch.
+// refreshCalicoNode reads a node's Calico Node and stores it, without waiting for the watch.
 func (a *Adapter) refreshCalicoNode(ctx context.Context, name string) error {
 	j, err := a.joinNow(ctx)
 	if err != nil || j == nil || j.of[name] == nil {
@@ -315,7 +319,7 @@ func (a *Adapter) refreshCalicoNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// patchCalicoNode makes a change to Calico's Node, in one write. If that has another version than the stored one, it is a conflict.
+// patchCalicoNode changes Calico's Node in one write. If etcd has another version of the Node than the store, the error is a conflict.
 func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch) error {
 	_, j, err := a.joinAll(ctx)
 	if err = errors.Join(err, a.store.writable(), a.cfg.Permit(ctx)); err != nil {
@@ -344,7 +348,7 @@ func (a *Adapter) patchCalicoNode(ctx context.Context, node string, p nodePatch)
 	return a.take(o, libapiv3.NewNode())
 }
 
-// changeCalicoNode makes the patch's change to the object.
+// changeCalicoNode applies the patch to Calico's Node in memory.
 func (p *nodePatch) changeCalicoNode(o *unstructured.Unstructured) error {
 	err := errors.Join(setOrRemove(o, p.labels, "metadata", "labels"), forgetCopied(o, p.labels))
 	for key, value := range p.annotations {
@@ -361,7 +365,8 @@ func (p *nodePatch) changeCalicoNode(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// copiedAnnotation has the labels that Calico's kube-controllers has copied. It removes those that the Kubernetes Node no longer has.
+// copiedAnnotation has the labels that Calico's kube-controllers copied. If the Kubernetes Node no longer has one of these labels,
+// kube-controllers removes the label from Calico's Node.
 const copiedAnnotation = "projectcalico.org/kube-labels"
 
 // forgetCopied removes labels from copiedAnnotation, so that kube-controllers leaves them alone.
@@ -382,8 +387,8 @@ func forgetCopied(o *unstructured.Unstructured, labels map[string]any) error {
 	return err //nolint:wrapcheck // strings can be rendered
 }
 
-// dropCopied removes labels that belong on Calico's Node from the Kubernetes Node: kube-controllers would copy them again. It is called before the write to
-// Calico's Node, so that both are repeated until both have succeeded.
+// dropCopied removes the labels of a patch of Calico's Node from the Kubernetes Node, because kube-controllers would copy them again. It is
+// called before the write to Calico's Node: if either write fails, both are repeated.
 func (a *Adapter) dropCopied(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	gone := map[string]any{}
 	for key := range p.labels {

@@ -20,7 +20,8 @@ type advertisements struct {
 // noAdvertise is the well-known community NO_ADVERTISE, 65535:65282. NO_EXPORT does not matter within one AS.
 const noAdvertise = 0xFFFFFF02
 
-// marksIn returns the marks by node, those of the default object under "". A node with advertisements of its own does not use the default object's.
+// marksIn returns the marks by node, and those of BGPConfiguration default under "".
+// A node with prefixAdvertisements of its own does not use those of the default.
 func marksIn(found settingsList) map[string][]plan.Mark {
 	out := map[string][]plan.Mark{}
 	for _, c := range found.Items {
@@ -33,7 +34,7 @@ func marksIn(found settingsList) map[string][]plan.Mark {
 		}
 		out[node] = []plan.Mark{}
 		for _, p := range c.Spec.PrefixAdvertisements {
-			cidr, _ := ownRange(p.CIDR) // the zero range means any
+			cidr, _ := ownRange(p.CIDR) // the zero range stands for any range
 			for _, community := range p.Communities {
 				if c.Spec.stops(community) {
 					text := fmt.Sprintf("%s: %s in BGPConfiguration %s", p.CIDR, community, c.Metadata.Name)
@@ -45,7 +46,8 @@ func marksIn(found settingsList) map[string][]plan.Mark {
 	return out
 }
 
-// stops reports whether BIRD does not pass on routes with a community, given by value or name. One that cannot be read may be such a community.
+// stops reports whether a community, given by value or name, keeps BIRD from
+// passing on a route. A community that cannot be parsed counts as one that does.
 func (a advertisements) stops(community string) bool {
 	for _, c := range a.Communities {
 		if c.Name == community {
@@ -66,7 +68,7 @@ func (a advertisements) stops(community string) bool {
 	return bits == 16 && value == noAdvertise || bits == 0
 }
 
-// marksOf returns the marks by Kubernetes' names of the nodes, nil for none.
+// marksOf returns the marks by the names of Kubernetes Nodes, nil if there are none.
 func (r routesRead) marksOf(j *join) (out map[string][]plan.Mark) {
 	for node, marks := range r.marks {
 		if out == nil {

@@ -58,8 +58,9 @@ func meshIn(spec apiv3.BGPConfigurationSpec) savedMesh {
 // on reports whether the mesh is enabled, which is the default.
 func (m savedMesh) on() bool { return m.Enabled == nil || *m.Enabled }
 
-// saved returns the mesh settings saved on a BGPConfiguration, nil for none. Where they cannot be read, unread says why, and they are the current settings,
-// or while the mesh is off those of a mesh with our BGPPeers' password, which they took over from it. The caller holds the lock.
+// saved returns the mesh settings saved on a BGPConfiguration, nil if none are saved. If they cannot be parsed, unread says why, and other
+// settings replace them: while the mesh is on, its current settings; while the mesh is off, an enabled mesh with the password of our BGPPeers,
+// which took it over from the mesh. The caller holds the lock.
 func (s *store) saved(o *apiv3.BGPConfiguration) (before *savedMesh, unread string) {
 	text, ok := o.Annotations[beforeAnnotation]
 	if !ok {
@@ -76,7 +77,7 @@ func (s *store) saved(o *apiv3.BGPConfiguration) (before *savedMesh, unread stri
 	return out, plan.Plain(fmt.Sprintf("%.256q is not what rrpool writes: %v", text, err), 512) // the error quotes the text
 }
 
-// configOf maps the default BGPConfiguration. The caller holds the lock.
+// configOf converts the default BGPConfiguration. The caller holds the lock.
 func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 	services, _ := servicesOf(o.Spec) // an error is reported by ObservePeering
 	out := plan.BGPConfig{
@@ -91,7 +92,8 @@ func (s *store) configOf(o *apiv3.BGPConfiguration) plan.BGPConfig {
 	return out
 }
 
-// keepers are tools that revert changes of objects which they manage, by a part of the names of their labels, annotations and field managers.
+// keepers are tools that revert changes to objects which they manage. Each entry has a part of the names of the tool's labels, annotations or
+// field managers, and the tool's name.
 var keepers = [][2]string{
 	{"argocd", "Argo CD"},
 	{"fluxcd.io", "Flux"},
@@ -108,7 +110,7 @@ var keepers = [][2]string{
 	{"app.kubernetes.io/instance", "Argo CD or Helm"},
 }
 
-// keeperOf returns the first of the keepers that has left a trace on the object, with the trace, "" for none.
+// keeperOf returns the first of the keepers that has left a label, annotation or field manager on the object, with that trace, "" for none.
 func keeperOf(o *apiv3.BGPConfiguration) string {
 	var marks []string
 	for key := range o.Annotations {
@@ -142,7 +144,7 @@ func writerOf(o *apiv3.BGPConfiguration) string {
 	return name
 }
 
-// ownRange parses a range of this cluster. As for Calico, an IPv4-mapped IPv6 range is one of IPv4.
+// ownRange parses a range of this cluster. As in Calico, an IPv4-mapped IPv6 range counts as an IPv4 range.
 func ownRange(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	switch {
@@ -156,7 +158,7 @@ func ownRange(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// servicesOf returns the ranges of services, and an error for those that cannot be read.
+// servicesOf returns the ranges of services, and an error for ranges that cannot be parsed.
 func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix, unread error) {
 	add := func(cidr string) {
 		p, err := ownRange(cidr)
@@ -176,7 +178,8 @@ func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix, unread err
 	return out, unread
 }
 
-// encodeSaved renders the settings that a DisableMesh saves. A password that the live mesh or the settings saved before have too keeps all its fields.
+// encodeSaved renders the settings that a DisableMesh saves. If the live mesh or the
+// settings saved before have the same password, the result has it with all its fields.
 func encodeSaved(act plan.DisableMesh, live savedMesh, before *savedMesh) (string, error) {
 	out := savedMesh{Absent: act.SavedAbsent, Enabled: act.Saved.Enabled, Password: passwordOf(act.Saved.Password)}
 	if act.Saved.MaxRestartTime != nil {
@@ -197,8 +200,9 @@ func encodeSaved(act plan.DisableMesh, live savedMesh, before *savedMesh) (strin
 // rfc3339 renders a time for an annotation.
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// liveMesh is the default BGPConfiguration as it is now. It is written as the custom resource that was read, with only our fields changed: libcalico-go
-// would move labels and annotations that kubectl or a cloud has written, and drop finalizers, owners and the settings of a newer Calico.
+// liveMesh is the default BGPConfiguration as the API has it. It is written as the custom resource
+// that was read, with only our fields changed: libcalico-go would move labels and annotations that
+// kubectl or a cloud has written, and drop finalizers, owners and the settings of a newer Calico.
 type liveMesh struct {
 	raw *unstructured.Unstructured
 	// typed is raw as Calico shows it, before our changes.
@@ -210,10 +214,10 @@ type liveMesh struct {
 	peerPassword *apiv3.BGPPassword
 }
 
-// exists is false for an object that is to be created: without one the mesh is on, and nothing is saved.
+// exists reports whether the API has the object. Without the object, the mesh is on and nothing is saved.
 func (o *liveMesh) exists() bool { return o.raw.GetResourceVersion() != "" }
 
-// liveConfig reads the default BGPConfiguration past any cache, or makes one of ours that does not exist yet.
+// liveConfig reads the default BGPConfiguration past any cache. If there is none, it returns a new one with our label, and does not create it.
 func (a *Adapter) liveConfig(ctx context.Context) (*liveMesh, error) {
 	a.store.mu.Lock()
 	out := &liveMesh{raw: a.custom(apiv3.KindBGPConfiguration, defaultConfig), typed: apiv3.NewBGPConfiguration(), peerPassword: a.store.peerPassword()}
@@ -264,7 +268,7 @@ func (o *liveMesh) set(m savedMesh) error {
 	return nil
 }
 
-// annotate sets an annotation.
+// annotate sets an annotation, and drops the value in metadataAnnotation.
 func (o *liveMesh) annotate(key, value string) error {
 	return errors.Join(o.drop("annotations", key), unstructured.SetNestedField(o.raw.Object, value, "metadata", "annotations", key))
 }
@@ -312,7 +316,7 @@ func (a *Adapter) applyToMesh(ctx context.Context, action plan.Action) (bool, er
 	}
 }
 
-// disableMesh disables the mesh and saves its settings, if it still is what the caller has decided on.
+// disableMesh disables the mesh and saves its settings. If the mesh is not as the caller decided on, the error is a conflict.
 func (a *Adapter) disableMesh(ctx context.Context, o *liveMesh, act plan.DisableMesh) (bool, error) {
 	have := meshIn(o.typed.Spec)
 	if !have.on() && o.saved != nil {
@@ -330,7 +334,7 @@ func (a *Adapter) disableMesh(ctx context.Context, o *liveMesh, act plan.Disable
 		o.set(savedMesh{Enabled: ptr.To(false)}), o.annotate(beforeAnnotation, text), o.drop("annotations", restoredAnnotation))
 }
 
-// decidedOn returns a conflict unless the live mesh is the one that the caller has decided on.
+// decidedOn returns a conflict unless the live mesh is the mesh that the caller decided on.
 func (o *liveMesh) decidedOn(act plan.DisableMesh, have savedMesh) error {
 	conflict := func(why string) error { return changed(apiv3.KindBGPConfiguration, defaultConfig, why) }
 	now := have.plan()
@@ -353,7 +357,7 @@ func (o *liveMesh) decidedOn(act plan.DisableMesh, have savedMesh) error {
 	return nil
 }
 
-// restoreMesh restores the saved mesh, or enables it where nothing was saved, and notes the time. The saved settings stay until forgetMesh.
+// restoreMesh restores the saved mesh, or enables the mesh if nothing was saved, and notes the time. The saved settings stay until forgetMesh.
 func (a *Adapter) restoreMesh(ctx context.Context, o *liveMesh) (bool, error) {
 	have, want := meshIn(o.typed.Spec), savedMesh{Enabled: ptr.To(true)}
 	switch {
@@ -374,7 +378,7 @@ func (a *Adapter) restoreMesh(ctx context.Context, o *liveMesh) (bool, error) {
 	return a.updateConfig(ctx, o, o.set(want), o.annotate(restoredAnnotation, rfc3339(a.cfg.Now())))
 }
 
-// noteMesh saves again how the mesh is to be restored, where it is off and the saved settings were removed or cannot be read.
+// noteMesh saves again how the mesh is to be restored, if the mesh is off and the saved settings were removed or cannot be parsed.
 func (a *Adapter) noteMesh(ctx context.Context, o *liveMesh, act plan.NoteMesh) (bool, error) {
 	if o.saved != nil && o.unread == "" || meshIn(o.typed.Spec).on() {
 		return false, nil
@@ -384,8 +388,8 @@ func (a *Adapter) noteMesh(ctx context.Context, o *liveMesh, act plan.NoteMesh) 
 	return a.updateConfig(ctx, o, err, o.annotate(beforeAnnotation, text))
 }
 
-// peerPassword returns the password of our BGPPeers, nil where they have none. They took it over from the mesh: a mesh whose saved settings are lost would
-// otherwise come back without one. The caller holds the lock.
+// peerPassword returns the password of our BGPPeers, nil if they have none. They took it over from the mesh. If the mesh's saved settings are
+// lost, this password keeps the mesh from being restored without one. The caller holds the lock.
 func (s *store) peerPassword() *apiv3.BGPPassword {
 	for _, name := range slices.Sorted(maps.Keys(s.peers)) {
 		p := s.peers[name]
@@ -396,7 +400,7 @@ func (s *store) peerPassword() *apiv3.BGPPassword {
 	return nil
 }
 
-// forgetMesh removes our annotations from the BGPConfiguration, and the object itself where we made it and nothing was added to it.
+// forgetMesh removes our annotations from the BGPConfiguration. If we made the object and nothing was added to it, forgetMesh deletes it.
 func (a *Adapter) forgetMesh(ctx context.Context, o *liveMesh) (bool, error) {
 	if o.saved == nil && !metav1.HasAnnotation(o.typed.ObjectMeta, restoredAnnotation) {
 		return false, nil
@@ -407,8 +411,8 @@ func (a *Adapter) forgetMesh(ctx context.Context, o *liveMesh) (bool, error) {
 	return a.giveBack(ctx, o, errors.Join(o.drop("annotations", beforeAnnotation), o.drop("annotations", restoredAnnotation)))
 }
 
-// giveBack writes a BGPConfiguration from which an annotation of ours was removed. One that we made is deleted with the last such annotation, unless
-// something was added to it.
+// giveBack writes a BGPConfiguration from which an annotation of ours was removed. If it was the last such annotation, we made the object, and
+// nothing was added to it, giveBack deletes the object instead.
 func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, error) {
 	left := apiv3.NewBGPConfiguration()
 	err = errors.Join(err, decode(a.group, o.raw, left))
@@ -424,7 +428,8 @@ func (a *Adapter) giveBack(ctx context.Context, o *liveMesh, err error) (bool, e
 	return a.updateConfig(ctx, o, err)
 }
 
-// untouched reports whether an object that we made, without our annotations, says nothing but Calico's defaults. A setting that we do not know does.
+// untouched reports whether an object that we made has, without our annotations,
+// nothing but Calico's defaults. A setting that rrpool does not know is not a default.
 func (a *Adapter) untouched(raw *unstructured.Unstructured) bool {
 	left := apiv3.NewBGPConfiguration()
 	if err := decode(a.group, raw, left); err != nil || !meshIn(left.Spec).on() {

@@ -31,15 +31,16 @@ const (
 	ipv6Annotation      = "projectcalico.org/IPv6Address"
 	asnAnnotation       = "projectcalico.org/ASNumber"
 	clusterIDAnnotation = "projectcalico.org/RouteReflectorClusterID"
-	// labelsAnnotation has the labels that calicoctl gave, as JSON. Calico's selectors see them beside the Node's own, which win.
+	// labelsAnnotation has the labels set with calicoctl, as JSON. Calico's selectors
+	// match them and the Node's own labels. For the same key, the Node's own wins.
 	labelsAnnotation = "projectcalico.org/labels"
-	// sinceAnnotation marks a role as given by us and says when, in RFC 3339.
+	// sinceAnnotation marks a role that rrpool gave and says when, in RFC 3339.
 	sinceAnnotation = "rrpool.io/reflector-since"
 	// cordonedAnnotation marks a cordon as ours and says when, in RFC 3339.
 	cordonedAnnotation = "rrpool.io/cordoned"
 )
 
-// leavingTaints mark nodes that are about to be removed. The cluster autoscaler's DeletionCandidate is not among them: it is mostly taken back.
+// leavingTaints mark nodes that are about to be removed. The cluster autoscaler's DeletionCandidate is not among them: it is usually withdrawn.
 var leavingTaints = map[string]bool{
 	corev1.TaintNodeOutOfService:                true,
 	"node.cloudprovider.kubernetes.io/shutdown": true,
@@ -50,14 +51,14 @@ var leavingTaints = map[string]bool{
 // controlPlaneLabels mark nodes of the control plane; the second was used before Kubernetes 1.24.
 var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
-// longestID limits texts from the cluster that are shown: annotations may contain anything.
+// longestID limits texts from the cluster that are shown, in bytes: annotations may contain anything.
 const longestID = 64
 
 // oldZoneLabel was used before topology.kubernetes.io/zone.
 const oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
 
-// nodeOf maps a Kubernetes Node. As for Calico, an address, AS number or cluster ID that cannot be read does not exist; such a node must not keep the others
-// from being served.
+// nodeOf converts a Kubernetes Node. An address, AS number or cluster ID that cannot be parsed counts as not set, as in Calico: one such node
+// must not stop the work on other nodes.
 func nodeOf(n *corev1.Node, scope plan.DatastoreOptions) plan.Node {
 	out := plan.Node{
 		Name: n.Name, UID: string(n.UID), Labels: n.Labels, ProviderID: n.Spec.ProviderID,
@@ -143,7 +144,7 @@ func parseAddress(value string) (netip.Addr, bool) {
 	return addr, err == nil && addr.Zone() == ""
 }
 
-// timeOf parses a time that rrpool has written, zero where others have changed it to something else.
+// timeOf parses a time that rrpool has written. It is zero if others have replaced the text by something else.
 func timeOf(s string) time.Time {
 	t, _ := time.Parse(time.RFC3339, s)
 	return t
@@ -176,18 +177,18 @@ func taintsOf(n *corev1.Node) []string {
 }
 
 const (
-	// nodesCheckPeriod is the shortest time between two checks whether the cache of Nodes follows the apiserver. After a check that took long it is
-	// nodesCheckPause times as long as that took.
+	// nodesCheckPeriod is the shortest time between two checks whether the cache of Nodes follows the apiserver. After a slow check, the time is
+	// nodesCheckPause times the duration of that check.
 	nodesCheckPeriod = 15 * time.Second
 	nodesCheckPause  = 10
-	// nodesRecheckPeriod replaces both after a check that failed or found the cache behind. If that check took longer, it is as long as that took: checks
-	// take at most half of the time.
+	// nodesRecheckPeriod replaces both after a check that failed or found the cache behind. If that check took longer, the next check waits as
+	// long as the check took: checks take at most half of the time.
 	nodesRecheckPeriod = 5 * time.Second
-	// nodesTimeout is how long the apiserver may take to answer, and nodesCatchUp how long the cache then may take to have the same. The safety net waits
-	// meanwhile.
+	// nodesTimeout is how long the apiserver may take to answer. nodesCatchUp is how long the cache may then take to reach the versions in the
+	// answer. The safety net waits meanwhile.
 	nodesTimeout = 10 * time.Second
 	nodesCatchUp = 3 * time.Second
-	// nodesUnknownLimit is how long checks may fail before that is a problem.
+	// nodesUnknownLimit is how long checks may fail before that is reported as a problem.
 	nodesUnknownLimit = time.Minute
 )
 
@@ -197,14 +198,14 @@ var fromCache = &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0
 // nodeCheck is the state of the checks whether the cache of Nodes follows the apiserver.
 type nodeCheck struct {
 	mu sync.Mutex
-	// next is when to check again, and failing since when checks fail, zero while they do not.
+	// next is when to check again. failing is when checks began to fail, zero while they succeed.
 	next, failing time.Time
 	problem       *plan.Problem
 }
 
-// staleNodes returns the problem of a cache of Nodes that is out of date, nil for none. A watch may stop to bring changes without ending, and a reflector
-// that has failed then stays Ready. One request for the metadata of the reflectors shows it: kubelets write their Nodes every five minutes at the latest,
-// and the end of a reflector is written at once.
+// staleNodes returns the problem that the cache of Nodes is out of date, nil if it is not. A watch may stop bringing changes without ending, and
+// a reflector that has failed then still looks Ready. One request for the metadata of the reflectors' Nodes shows this: kubelets write their
+// Nodes every five minutes at the latest, and the failure of a reflector is written at once.
 func (a *Adapter) staleNodes(ctx context.Context, role string) *plan.Problem {
 	before, due := a.nodesDue(role)
 	if !due {
@@ -244,8 +245,8 @@ func staleProblem(why string) *plan.Problem {
 		"but for the mesh that comes back; restart the manager if this lasts for minutes", why)
 }
 
-// nodesDue returns the problem that the last check has found, and whether the caller must check again. Without a role label, as where there is no
-// RouteReflectorPool, there is no node to check.
+// nodesDue returns the problem that the last check has found, and whether the caller must check again. Without a role label there is no node to
+// check, as where there is no RouteReflectorPool.
 func (a *Adapter) nodesDue(role string) (*plan.Problem, bool) {
 	c := &a.nodeCheck
 	c.mu.Lock()
@@ -258,8 +259,8 @@ func (a *Adapter) nodesDue(role string) (*plan.Problem, bool) {
 	return c.problem, true
 }
 
-// nodesBehind returns the name of a reflector of which the cache has another version than the apiserver, "" for none. With patient it gives the cache
-// nodesCatchUp.
+// nodesBehind returns the name of a reflector whose Node in the cache is behind
+// the apiserver, "" for none. If patient, it gives the cache nodesCatchUp.
 func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (behind string, err error) {
 	reflectors, err := a.calicoReflectors(ctx, role)
 	if err != nil {
@@ -285,7 +286,7 @@ func (a *Adapter) nodesBehind(ctx context.Context, role string, patient bool) (b
 	return behind, err
 }
 
-// nodeBehind is nodesBehind for the nodes that a list option selects, and cache reads from the cache.
+// nodeBehind is nodesBehind for the nodes that the given list option selects. The function cache reads the same nodes from the cache.
 func (a *Adapter) nodeBehind(ctx context.Context, patient bool, of client.ListOption, cache func(context.Context, *corev1.NodeList) error) (behind string, err error) {
 	live := &metav1.PartialObjectMetadataList{}
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
@@ -308,8 +309,8 @@ func (a *Adapter) nodeBehind(ctx context.Context, patient bool, of client.ListOp
 	return "", err //nolint:wrapcheck // wrapped above
 }
 
-// behindOf returns the name of the first Node of which the cache has an older version than the list, or that only one of them has although the list is the
-// newer.
+// behindOf returns the first name of a Node for which the cache is behind the live list: the cache lacks it or has an older version, or the list
+// lacks it although the list is newer.
 func behindOf(live *metav1.PartialObjectMetadataList, cached []corev1.Node) string {
 	behind := map[string]string{}
 	for i := range live.Items {

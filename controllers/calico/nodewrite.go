@@ -26,11 +26,11 @@ type nodePatch struct {
 	labels, annotations map[string]any
 	// unschedulable is written when not nil.
 	unschedulable *bool
-	// exact makes the patch a conflict unless the node is as it was read.
+	// exact makes the patch a conflict if the node has changed since it was read.
 	exact bool
 }
 
-// patchNode makes every write to nodes. With Calico's own etcd, all labels except the pool's are on Calico's Node.
+// patchNode makes every write to nodes. With Calico's own etcd it writes all labels except the pool's to Calico's Node.
 func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	if _, pool := p.labels[v1alpha1.PoolLabel]; a.etcd != nil && len(p.labels) > 0 && !pool {
 		return a.patchCalicoNode(ctx, node.Name, p)
@@ -38,8 +38,8 @@ func (a *Adapter) patchNode(ctx context.Context, node *corev1.Node, p nodePatch)
 	return a.patchKubeNode(ctx, node, p)
 }
 
-// patchKubeNode makes every write to Nodes of Kubernetes. The patch has the UID, so that it is a conflict with another machine of the same name. It also
-// removes our mark of a cordon from a node that a person has uncordoned.
+// patchKubeNode makes every write to Kubernetes Nodes. The patch has the UID: if another machine has the name now, the patch is a conflict. It
+// also removes our mark of a cordon from a node that a person has uncordoned.
 func (a *Adapter) patchKubeNode(ctx context.Context, node *corev1.Node, p nodePatch) error {
 	notes := map[string]any{}
 	if metav1.HasAnnotation(node.ObjectMeta, cordonedAnnotation) && !node.Spec.Unschedulable && p.unschedulable == nil {
@@ -78,7 +78,7 @@ func (a *Adapter) readDoubted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	for name := range a.recent.doubted.Range {
-		var live corev1.NodeList // the manager may list Nodes, and not get one
+		var live corev1.NodeList // the manager has the right to list Nodes, not to get one
 		if err := cmp.Or(a.cfg.Live, a.cfg.Nodes).List(ctx, &live, client.MatchingFields{"metadata.name": name.(string)}); err != nil {
 			return fmt.Errorf("reading node %q after a write that failed: %w", name, err)
 		}
@@ -90,7 +90,7 @@ func (a *Adapter) readDoubted(ctx context.Context) error {
 	return nil
 }
 
-// node reads a Node, from the cache or as we have written it last, joined with Calico's.
+// node reads a Node from the cache, or takes our own last write if that is newer, and joins it with Calico's Node.
 func (a *Adapter) node(ctx context.Context, scope plan.DatastoreOptions, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := errors.Join(a.readDoubted(ctx), a.refreshCalicoNode(ctx, name)); err != nil {
@@ -124,7 +124,7 @@ func (r *recentNodes) latest(cached *corev1.Node) *corev1.Node {
 	return cached
 }
 
-// applyToNode makes one change to a Node, in one write. To remove something from a node that no longer exists is no change.
+// applyToNode makes one change to a Node, in one write. Removing something from a node that no longer exists counts as no change.
 func (a *Adapter) applyToNode(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error) {
 	at := rfc3339(a.cfg.Now())
 	switch act := action.(type) {
@@ -143,7 +143,7 @@ func (a *Adapter) applyToNode(ctx context.Context, scope plan.DatastoreOptions, 
 	}
 }
 
-// changeNode makes the patch that edit returns, nil for none.
+// changeNode makes the patch that edit returns for a node, and no change if that is nil.
 func (a *Adapter) changeNode(ctx context.Context, scope plan.DatastoreOptions, name string, edit func(*corev1.Node) *nodePatch) (bool, error) {
 	node, err := a.node(ctx, scope, name)
 	if err != nil {
@@ -156,7 +156,7 @@ func (a *Adapter) changeNode(ctx context.Context, scope plan.DatastoreOptions, n
 	return true, a.patchNode(ctx, node, *p)
 }
 
-// ignoreMissing replaces the error of a node that does not exist by no change.
+// ignoreMissing turns the error that a node does not exist into no change.
 func ignoreMissing(did bool, err error) (bool, error) {
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -164,7 +164,8 @@ func ignoreMissing(did bool, err error) (bool, error) {
 	return did, err
 }
 
-// rolePatch sets the role's label, cluster ID and mark. BGPPeers may select by the label's value, so that is corrected, whoever wrote it.
+// rolePatch sets the role's label, cluster ID and mark. It also corrects a
+// label's value that others wrote, because BGPPeers may select by the value.
 func rolePatch(n *corev1.Node, scope plan.DatastoreOptions, act plan.SetReflector, at string) *nodePatch {
 	slot := cmp.Or(act.Slot, topology.SlotSingle)
 	if now := nodeOf(n, scope); now.Slot == slot && now.Marked && now.ClusterID == act.ClusterID {
@@ -199,8 +200,8 @@ func labelPatch(n *corev1.Node, key, value string) *nodePatch {
 	return &nodePatch{labels: map[string]any{key: value}}
 }
 
-// cordonPatch cordons a node and marks that as ours. A node that is cordoned already is left alone. The patch is exact, so that the cordon of a person at the
-// same moment stays theirs.
+// cordonPatch cordons a node and marks the cordon as ours. A node that is cordoned already is left alone. The patch is exact: if a person cordons
+// the node at the same moment, that cordon is not marked as ours.
 func cordonPatch(n *corev1.Node, at string) *nodePatch {
 	if n.Spec.Unschedulable {
 		return nil
@@ -208,7 +209,7 @@ func cordonPatch(n *corev1.Node, at string) *nodePatch {
 	return &nodePatch{annotations: map[string]any{cordonedAnnotation: at}, unschedulable: ptr.To(true), exact: true}
 }
 
-// uncordonPatch undoes cordonPatch. A node without our mark is left alone, and one that a person has uncordoned only loses the mark.
+// uncordonPatch undoes cordonPatch. A node without our mark is left alone. A node that a person has uncordoned only loses the mark.
 func uncordonPatch(n *corev1.Node) *nodePatch {
 	if !metav1.HasAnnotation(n.ObjectMeta, cordonedAnnotation) {
 		return nil

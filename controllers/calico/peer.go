@@ -19,7 +19,7 @@ import (
 // writtenAnnotation says when we last wrote a BGPPeer, in RFC 3339.
 const writtenAnnotation = "rrpool.io/written"
 
-// peerOf maps a BGPPeer.
+// peerOf converts a BGPPeer.
 func peerOf(o *apiv3.BGPPeer) plan.Peer {
 	out := plan.Peer{
 		Name: o.Name, Peering: peeringOf(o),
@@ -46,7 +46,7 @@ func peerOf(o *apiv3.BGPPeer) plan.Peer {
 	return out
 }
 
-// extraOf returns the fields that plan.Peer does not have as JSON, "" for none. A field with Calico's default is none.
+// extraOf returns, as JSON, the fields of a spec that plan.Peer lacks, "" if there are none. Fields with Calico's default value do not count.
 func extraOf(spec apiv3.BGPPeerSpec) string {
 	spec.Node, spec.NodeSelector, spec.PeerIP, spec.PeerSelector = "", "", "", ""
 	spec.ASNumber, spec.LocalASNumber, spec.MaxRestartTime, spec.Filters, spec.KeepOriginalNextHop = 0, nil, nil, nil, false
@@ -119,7 +119,7 @@ func (a *Adapter) putPeer(ctx context.Context, want plan.Peer) (bool, error) {
 	return true, nil
 }
 
-// deletePeer deletes a BGPPeer of ours. Another one of that name is left alone, and is no error.
+// deletePeer deletes a BGPPeer of ours. If the BGPPeer of that name is not ours, it is left alone, and that is no error.
 func (a *Adapter) deletePeer(ctx context.Context, name string) (bool, error) {
 	have, err := a.calico.peers.get(ctx, name)
 	switch {

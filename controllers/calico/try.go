@@ -11,8 +11,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Try makes a change as a dry run of the apiserver: nothing is written, and nothing of the answer is stored. Refuses(err) means that the change would be
-// refused; after any other error that is not known. An etcd of Calico's own refuses no value.
+// Try makes a change as a dry run of the apiserver: nothing is written, and the answer is not stored. If Refuses(err), the apiserver would refuse
+// the change. After any other error, it is not known whether it would. With Calico's own etcd, Try does nothing, because etcd refuses no value.
 func (a *Adapter) Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error {
 	if a.etcd != nil {
 		return nil
@@ -23,14 +23,15 @@ func (a *Adapter) Try(ctx context.Context, scope plan.DatastoreOptions, action p
 	return err
 }
 
-// Refuses reports whether err means that the apiserver, or an admission policy or webhook, does not allow the value that would be written. A missing right or
-// a conflict does not mean that.
+// Refuses reports whether err means that the apiserver, or an admission policy or webhook, does not allow the value that would be written. It is
+// false for a missing right or a conflict.
 func Refuses(err error) bool {
 	denied := apierrors.IsForbidden(err) && !lacksRight(err.Error())
 	return !IsConflict(err) && !Untriable(err) && (denied || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
 }
 
-// lacksRight reports whether an answer is the authorizer's, which begins with the user. One of admission may quote such an answer.
+// lacksRight reports whether an answer is the authorizer's. Its text after "is forbidden: " begins with the user. An answer of admission may
+// quote it, but has " denied " before.
 func lacksRight(answer string) bool {
 	before, of, found := strings.Cut(answer, `is forbidden: User "`)
 	return found && strings.Contains(of, `" cannot `) && !strings.Contains(before, " denied ")
