@@ -366,7 +366,7 @@ func keepSize(spec topology.Spec, known *cloud.Pool, clients []plan.Node, zones 
 
 // Workload gives access to the pods of nodes.
 type Workload interface {
-	// Count returns the number of pods with an address of their own, by node. It may be some seconds old.
+	// Count returns the number of pods with an address of their own, by node. The numbers may be some seconds old.
 	Count(ctx context.Context, nodes []string) (map[string]int, error)
 	// Evictable returns the names of the pods that have to leave a node, and of those that
 	// Evict leaves there because no controller would create them again. Both are sorted.

@@ -17,41 +17,43 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// How often the provider is asked. An observation is two requests on IKS, and a cluster at rest may cost one a minute.
+// How often the provider is asked: normally, while rrpool cannot go on, and at rest.
+// An observation is two requests on IKS, and a cluster at rest may cost one a minute.
 const (
 	intervalActive  = 15 * time.Second
 	intervalBlocked = 2 * time.Minute
 	intervalRest    = 5 * time.Minute
 )
 
-// pace is the pause between two changes. After the last one the cloud is busy, and is not asked for intervalActive.
+// pace is the pause after a call that has changed the pool. After a call
+// without a change, the cloud is busy, and is not asked for intervalActive.
 const pace = 2 * time.Second
 
-// How long a call may take. A look is several requests, of which IBM may take seconds for each; the creation of a classic pool was
-// measured to take up to 93 s. Existing nodes are no cloud: their provider lists and patches Nodes.
+// The limits of one call. An observation is several requests, and IBM may take seconds for each. Creating a classic pool
+// was measured to take up to 93 s. existingTimeout is for existing nodes, whose provider only lists and patches Nodes.
 const (
 	lookTimeout     = time.Minute
 	changeTimeout   = 3 * time.Minute
 	existingTimeout = 20 * time.Second
 )
 
-// patience is how long a reconciliation waits for an answer before it goes on without: reflectors may die meanwhile, and the
-// safety net cannot act. It is also how often an answer that has not come is looked for.
+// patience is how long a reconciliation waits for an answer before it goes on without it: while it
+// waits, reflectors may die and the safety net cannot act. A late answer is looked for every patience.
 const patience = 5 * time.Second
 
 // poolClient asks the provider as seldom as it can, and remembers the answers. The zero value knows nothing.
 type poolClient struct {
 	config   ProviderConfig
 	provider cloud.Provider
-	// last is the last good observation, answered at lastAt and compared with seenFor.
+	// last is the last successful observation. It was answered at lastAt, for the wanted pool seenFor.
 	last    *cloud.Pool
 	lastAt  time.Time
 	seenFor cloud.PoolSpec
 	// outdated says that the pool was changed since the last observation.
 	outdated bool
-	// leaving is since when workers, and the pool by its ID, have been seen being deleted, or workers being set up.
+	// leaving is when workers or the pool were first seen being deleted, or workers being set up. noteLeaving makes its keys.
 	leaving map[string]time.Time
-	// pending is the call whose answer has not come yet, nil for none. Nothing else is asked meanwhile.
+	// pending is the call whose answer has not come yet, nil for none. No other call is made meanwhile.
 	pending *call
 	// record is what the provider has asked of the cloud lately.
 	record *record
@@ -65,15 +67,15 @@ type poolClient struct {
 
 // call is a question to the provider, in the background.
 type call struct {
-	// changes says that the call changes the pool: it is waited for, also by another connection, as what it orders may not be listed yet.
+	// changes says that the call changes the pool. Even a new connection waits for it: what it orders may not be listed yet.
 	changes bool
 	done    chan struct{}
 	err     error
-	// take takes the answer in.
+	// take processes the answer, in the reconciliation that finds it.
 	take func(now time.Time, err error) (cloud.Progress, error)
 }
 
-// start makes a call in the background, which ends after limit, and waits for its answer.
+// start makes a call in the background, which ends after limit. It waits for the answer for no longer than wait.
 func (c *poolClient) start(ctx context.Context, limit, wait time.Duration, asked *call, ask func(context.Context) error) {
 	if c.config.Type == v1alpha1.ProviderExistingNodes {
 		limit, wait = existingTimeout, changeTimeout
@@ -83,9 +85,9 @@ func (c *poolClient) start(ctx context.Context, limit, wait time.Duration, asked
 	go func() {
 		defer close(asked.done)
 		defer stop()
-		defer func() { // here it would end the process, and the safety net with it
+		defer func() { // in this goroutine, a panic would end the process, and the safety net with it
 			if recover() != nil {
-				asked.err = errors.New("asking the cloud: the provider panicked") // its words may hold a credential
+				asked.err = errors.New("asking the cloud: the provider panicked") // the panic's text may hold a credential
 				log.FromContext(ctx).Error(asked.err, "the provider panicked", "stack", string(debug.Stack()))
 			}
 		}()
@@ -97,7 +99,7 @@ func (c *poolClient) start(ctx context.Context, limit, wait time.Duration, asked
 	}
 }
 
-// answered takes the answer to the pending call, if it has come. That of a look is no Progress and no error.
+// answered processes the answer to the pending call, if it has come. After an observation it returns no Progress and no error.
 func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
 	if c.pending == nil {
 		return cloud.Progress{}, nil
@@ -112,7 +114,7 @@ func (c *poolClient) answered(now time.Time) (cloud.Progress, error) {
 	return asked.take(now, asked.err)
 }
 
-// callHistory is how the last calls of a kind ended.
+// callHistory says how the last calls of a kind ended, and when the next one may be made.
 type callHistory struct {
 	errorSeries
 	failures  int
@@ -126,11 +128,12 @@ func (h *callHistory) fail(now time.Time, err error) {
 	if errors.As(err, &typed) {
 		key += " " + typed.Op
 	}
-	_ = h.add(key, err) // what is shown is asked for later
+	_ = h.add(key, err) // h.err is shown later
 	h.notBefore = now.Add(backOff(err, h.failures))
 }
 
-// worthReporting gives the error, but not the first of a cloud that is out of reach, as its last answer is known.
+// worthReporting returns the error to show. If an observation is known, it leaves
+// out the first failure of a cloud that is unavailable or limits the rate.
 func (h *callHistory) worthReporting(last *cloud.Pool) error {
 	kind := cloud.KindOf(h.err)
 	momentary := kind == cloud.Unavailable || kind == cloud.RateLimited || kind == ""
@@ -140,12 +143,13 @@ func (h *callHistory) worthReporting(last *cloud.Pool) error {
 	return h.err
 }
 
-// use connects the provider that config describes, unless it is connected. What is known of the pool is kept where it is the same pool.
+// use connects the provider that config describes, unless it is connected
+// already. If config names the same pool as before, the last observation is kept.
 func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.Problem {
 	if c.provider != nil && reflect.DeepEqual(c.config, config) {
 		return nil
 	}
-	last, leaving := c.last, c.leaving // without lastAt: it was seen through another connection, so this one is asked soon
+	last, leaving := c.last, c.leaving // lastAt is not kept, so that the new connection observes soon
 	if c.config.ClusterID != config.ClusterID || c.config.PoolName != config.PoolName {
 		last = nil
 	}
@@ -159,7 +163,7 @@ func (c *poolClient) use(connect ProviderFactory, config ProviderConfig) *plan.P
 	return nil
 }
 
-// forget drops all but a pending change and the record.
+// forget drops everything except a pending change and the record.
 func (c *poolClient) forget() { *c = poolClient{pending: c.pendingChange(), record: c.record} }
 
 // disconnect drops the connection, and keeps the last observation.
@@ -169,7 +173,7 @@ func (c *poolClient) disconnect() {
 	c.config.APIKey = ""
 }
 
-// pendingChange is the pending call if it is a change, else nil.
+// pendingChange returns the pending call if it changes the pool, else nil.
 func (c *poolClient) pendingChange() *call {
 	if c.pending != nil && c.pending.changes {
 		return c.pending
@@ -177,7 +181,7 @@ func (c *poolClient) pendingChange() *call {
 	return nil
 }
 
-// awaits says what the cloud has to do, "" for nothing.
+// awaits returns what rrpool waits for in the cloud, "" for nothing.
 func (c *poolClient) awaits() string {
 	if c.pendingChange() != nil {
 		return "the cloud to answer, which takes minutes at times"
@@ -185,8 +189,8 @@ func (c *poolClient) awaits() string {
 	return c.waiting
 }
 
-// observe asks the provider when its last answer is older than every, or is about another flavor or other options, and
-// reports whether it did. An answer that takes longer is taken by a later reconciliation.
+// observe asks the provider if its last answer is older than every, or was for another flavor or other options,
+// and reports whether it asked. If the answer does not come in time, a later reconciliation processes it.
 func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Duration, want cloud.PoolSpec) bool {
 	if want.Flavor != c.seenFor.Flavor || !reflect.DeepEqual(want.Options, c.seenFor.Options) {
 		every = 0
@@ -206,7 +210,7 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 			return cloud.Progress{}, nil
 		}
 		if pool.Unmarked != "" {
-			pool.Owned = true // what it has is there, and counts
+			pool.Owned = true // its workers exist, and count
 		}
 		c.noteLeaving(&pool, later)
 		c.last, c.lastAt, c.seenFor, c.outdated, c.observing = &pool, later, want, false, callHistory{}
@@ -215,15 +219,15 @@ func (c *poolClient) observe(ctx context.Context, now time.Time, every time.Dura
 		pool, err = provider.Observe(ctx, want)
 		return err
 	})
-	_, _ = c.answered(now) // that of a look
+	_, _ = c.answered(now) // an observation returns nothing here
 	return true
 }
 
-// setupLimit is how long the cloud may take to set a worker up: half an hour is usual, and an hour for a reload.
+// setupLimit is how long the cloud may take to set a worker up: half an hour is usual for a new worker, an hour for a reload.
 const setupLimit = 2 * rollout.WorkersTimeout
 
-// noteLeaving notes since when the pool and its workers are being deleted, and workers set up. Where that lasts it is a problem, as
-// the cloud may wait for a person. A worker that is never ready counts as failed.
+// noteLeaving notes when the pool and its workers were first seen being deleted, and workers being set up. If either exceeds its limit,
+// it adds a problem, as the cloud may need a person. Beyond setupLimit, a worker counts as failed unless it is a physical machine.
 func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 	seen := map[string]time.Time{}
 	note := func(id string, limit time.Duration, doing, what string) time.Time {
@@ -239,7 +243,7 @@ func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 	if pool.Leaving != "" {
 		note("pool "+pool.ID, rollout.LeavingLimit, "on its way out", pool.Leaving)
 	}
-	pool.Workers, pool.Problems = slices.Clone(pool.Workers), slices.Clone(pool.Problems) // they are the provider's
+	pool.Workers, pool.Problems = slices.Clone(pool.Workers), slices.Clone(pool.Problems) // the slices belong to the provider
 	for i := range pool.Workers {
 		w := &pool.Workers[i]
 		words := fmt.Sprintf("worker %s in zone %s: %s (%s)", w.ID, w.Zone, w.State, w.Message)
@@ -257,7 +261,8 @@ func (c *poolClient) noteLeaving(pool *cloud.Pool, now time.Time) {
 	c.leaving = seen
 }
 
-// unmarked says that the pool, as last seen, is ours by its ID only, and how to mark it again; "" when it is not so.
+// unmarked says that rrpool's pool, as last observed, has lost its label and is
+// known by its ID only, and how to put the label back; "" for any other pool.
 func (c *poolClient) unmarked() string {
 	if c.last == nil {
 		return ""
@@ -265,8 +270,8 @@ func (c *poolClient) unmarked() string {
 	return c.last.Unmarked
 }
 
-// lost says that the pool is ours without its label, and how to mark it again; "" for any other pool. Where no ID was written
-// down, as by earlier versions, status.pool may say so: then rrpool does not say that it has no pool, and changes nothing.
+// lost says that rrpool's pool has lost its label, and how to put it back; "" for any other pool. rrpool knows the pool by the
+// ID noted on the object. Earlier versions noted none: then status.pool may name it. rrpool changes nothing in such a pool.
 func (c *poolClient) lost(s *Scope) string {
 	if c.unmarked() != "" || !c.foreign() || len(knownPools(s.object)) > 0 || s.object.Status.Pool != c.last.Name {
 		return c.unmarked()
@@ -274,14 +279,14 @@ func (c *poolClient) lost(s *Scope) string {
 	return fmt.Sprintf("pool %s is rrpool's by status.pool, but %s", c.last.Name, c.last.Mark)
 }
 
-// busy reports whether nothing can be asked now.
+// busy reports whether no call can be made now: no provider is connected, or a call is pending.
 func (c *poolClient) busy() bool { return c.provider == nil || c.pending != nil }
 
-// ensure moves the pool one step, unless the provider is not to be asked yet. After a failure, another wanted pool is asked for at
-// once, unless the cloud limits the rate.
+// ensure moves the pool one step towards want, unless the back-off after the last call still lasts. If
+// want differs from what a failed call wanted, the back-off ends early, unless the cloud limits the rate.
 func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolSpec) (cloud.Progress, error) {
 	wanted := want
-	wanted.Ready, wanted.Stuck, wanted.Untainted, wanted.TaintsSeen, wanted.Known = nil, nil, nil, false, nil // what is seen is not wanted anew
+	wanted.Ready, wanted.Stuck, wanted.Untainted, wanted.TaintsSeen, wanted.Known = nil, nil, nil, false, nil // observations, not wishes
 	changed := c.ensuring.failures > 0 && !cloud.Is(c.ensuring.err, cloud.RateLimited) && !reflect.DeepEqual(c.wanted, wanted)
 	if c.busy() || (!changed && now.Before(c.ensuring.notBefore)) {
 		return cloud.Progress{}, c.ensuring.err
@@ -291,7 +296,7 @@ func (c *poolClient) ensure(ctx context.Context, now time.Time, want cloud.PoolS
 	return c.change(ctx, now, func(ctx context.Context) (cloud.Progress, error) { return provider.Ensure(ctx, want) })
 }
 
-// remove moves the pool one step towards not existing.
+// remove moves the pool one step towards its deletion, unless the back-off after the last call still lasts.
 func (c *poolClient) remove(ctx context.Context, now time.Time) (cloud.Progress, error) {
 	if c.busy() || now.Before(c.ensuring.notBefore) {
 		return cloud.Progress{}, c.ensuring.err
@@ -299,14 +304,14 @@ func (c *poolClient) remove(ctx context.Context, now time.Time) (cloud.Progress,
 	return c.change(ctx, now, c.provider.Delete)
 }
 
-// change asks for a change, and gives the answer if it comes soon.
+// change starts a call that changes the pool, and returns the answer if it comes in time.
 func (c *poolClient) change(ctx context.Context, now time.Time, ask func(context.Context) (cloud.Progress, error)) (cloud.Progress, error) {
 	var progress cloud.Progress
 	provider := c.provider
 	c.start(ctx, changeTimeout, patience, &call{changes: true, take: func(later time.Time, err error) (cloud.Progress, error) {
 		switch {
 		case err != nil && provider != c.provider:
-			return cloud.Progress{}, nil // it says nothing about this connection
+			return cloud.Progress{}, nil // the error is of an earlier connection
 		case err != nil:
 			c.ensuring.fail(later, err)
 			return cloud.Progress{}, c.ensuring.err
@@ -325,7 +330,8 @@ func (c *poolClient) change(ctx context.Context, now time.Time, ask func(context
 	return c.answered(now)
 }
 
-// usable gives the pool that decisions may rely on: nil while the provider does not answer, and where the pool is not ours alone.
+// usable returns the pool that decisions may rely on. It is nil while the provider does
+// not answer, and for a pool that is foreign, has lost its label or is autoscaled.
 func (c *poolClient) usable() *cloud.Pool {
 	if c.provider == nil || c.last == nil || c.observing.err != nil || c.foreign() || c.unmarked() != "" || c.last.Autoscaled {
 		return nil
@@ -333,11 +339,11 @@ func (c *poolClient) usable() *cloud.Pool {
 	return c.last
 }
 
-// foreign reports whether a pool of that name exists that rrpool did not make.
+// foreign reports whether the pool, as last observed, exists but was not made by rrpool.
 func (c *poolClient) foreign() bool { return c.last != nil && c.last.Exists && !c.last.Owned }
 
-// members gives the zones of our pool's workers, by worker ID, as last seen; nil while the provider has not answered, and of a
-// pool that is not ours. A worker never changes its pool.
+// members returns the zones of the workers of rrpool's pool, by worker ID. An old observation is good
+// enough: a worker never changes its pool. It is nil before the first answer, and for a foreign pool.
 func (c *poolClient) members() map[string]string {
 	if c.last == nil || c.foreign() {
 		return nil
@@ -351,7 +357,7 @@ func (c *poolClient) members() map[string]string {
 	return out
 }
 
-// due is how long until the provider is to be asked again, 0 for now.
+// due returns the time until the provider is to be observed again, or a pending answer looked for; 0 for now.
 func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
 	if c.pending != nil {
 		return patience
@@ -366,12 +372,13 @@ func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// blocked reports whether a change was refused, so that nothing new is to be seen soon.
+// blocked reports whether rrpool cannot change the pool now, so that another observation would soon show nothing new.
 func (c *poolClient) blocked() bool {
 	return c.ensuring.err != nil || c.foreign() || c.unmarked() != ""
 }
 
-// backOff gives the pause after a failure: intervalRest where a person has to act, and else one that grows with the failures.
+// backOff returns the pause after a failure. If the cloud is unavailable or limits the
+// rate, it grows with the failures. Otherwise a person has to act, and it is intervalRest.
 func backOff(err error, failures int) time.Duration {
 	wait := intervalRest
 	switch cloud.KindOf(err) {
@@ -384,13 +391,14 @@ func backOff(err error, failures int) time.Duration {
 	return max(wait, cloud.RetryAfter(err))
 }
 
-// errorSeries keeps the first error of a series with one key, so that reports do not change with each retry (ports, incident IDs).
+// errorSeries keeps the first of successive errors with the same key. Later ones
+// may differ in ports or incident IDs, which would change reports at each retry.
 type errorSeries struct {
 	key string
 	err error
 }
 
-// add notes err, and gives the error to show.
+// add notes err, and returns the error to show.
 func (s *errorSeries) add(key string, err error) error {
 	if s.err == nil || s.key != key {
 		s.key, s.err = key, err

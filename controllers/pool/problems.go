@@ -17,7 +17,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// cloudProblem turns an error of the provider into a reason and the cloud's own words.
+// cloudProblem returns an error of the provider as a problem, in the cloud's own words.
 func cloudProblem(err error) *plan.Problem {
 	message := err.Error()
 	var typed *cloud.Error
@@ -31,7 +31,7 @@ func cloudProblem(err error) *plan.Problem {
 	return plan.Problemf("Cloud"+string(kind), "%s", message)
 }
 
-// poolProblem says what is wrong with an observed pool, nil for nothing.
+// poolProblem returns what is wrong with an observed pool, nil for nothing.
 func poolProblem(pool cloud.Pool) *plan.Problem {
 	switch {
 	case pool.Exists && !pool.Owned:
@@ -50,7 +50,8 @@ func poolProblem(pool cloud.Pool) *plan.Problem {
 // lookAtCalicoNode is the command that shows where calico-node runs.
 const lookAtCalicoNode = "kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide"
 
-// unrouted says on which reflectors calico-node is not running, or which nodes have no reflector, nil for none.
+// unrouted returns the problem that calico-node does not run on reflectors, or
+// else that nodes have no reflector while the mesh is off; nil for neither.
 func unrouted(s *Scope) *plan.Problem {
 	var names []string
 	for _, r := range s.Step.Reflectors {
@@ -68,10 +69,10 @@ func unrouted(s *Scope) *plan.Problem {
 	return nil
 }
 
-// few joins the first three items.
+// few joins the first three items, and says how many more there are.
 func few(items []string) string { return strings.Join(capped(items, 3), "; ") }
 
-// capped gives the first items, as the API takes them, and how many more there are.
+// capped returns the first items as the API accepts them, and one that says how many more there are.
 func capped(items []string, limit int) []string {
 	var out []string
 	for i, item := range items {
@@ -83,9 +84,9 @@ func capped(items []string, limit int) []string {
 	return out
 }
 
-// waitProblem says that a wait takes longer than it should, nil for not. It only reports.
+// waitProblem returns the problem that a wait takes longer than it should, nil for none. It is only reported: no step depends on it.
 func waitProblem(s *Scope, waiting []string) *plan.Problem {
-	if len(waiting) == 0 && has[plan.EnsurePool](s.Step) { // the pool does not become as it is wanted
+	if len(waiting) == 0 && has[plan.EnsurePool](s.Step) { // nothing else is awaited, but the pool is not as wanted yet
 		waiting = []string{s.Step.Reason}
 	}
 	if s.Step.Problem != nil || s.paused() || len(waiting) == 0 {
@@ -101,7 +102,7 @@ func waitProblem(s *Scope, waiting []string) *plan.Problem {
 	return lateProblem(s, waiting)
 }
 
-// lateProblem says what to do about a wait that has taken longer than the step's Timeout.
+// lateProblem returns what to do about a wait that has taken longer than the step's Timeout.
 func lateProblem(s *Scope, waiting []string) *plan.Problem {
 	step, limit := s.Step.Name, s.Step.Timeout
 	switch s.Step.Awaits {
@@ -130,7 +131,7 @@ func lateProblem(s *Scope, waiting []string) *plan.Problem {
 		}
 		return plan.Problemf(reason.WorkersLate, "%s has been waiting for more than %s for %s: look at %s; routing is left as it is meanwhile",
 			step, limit, few(waiting), where)
-	case rollout.AwaitsOwner: // waitProblem says it at once
+	case rollout.AwaitsOwner: // waitProblem reports this without a Timeout
 	case rollout.AwaitsPeering:
 		return plan.Problemf(reason.WorkersLate, "%s has been waiting for more than %s for %s: look at what its conditions say (kubectl describe clusterpeering); "+
 			"the worker stays, and costs, meanwhile", step, limit, few(waiting))
@@ -138,17 +139,17 @@ func lateProblem(s *Scope, waiting []string) *plan.Problem {
 	return nil
 }
 
-// strayLabelProblem says which nodes others label again and again, nil for none.
+// strayLabelProblem returns the problem that others put the role label on nodes again and again, nil for none.
 func strayLabelProblem(s *Scope) *plan.Problem {
 	label := s.object.Spec.BGP.NodeLabel
 	return plan.ProblemIf(len(s.Step.Labelled) > 0, reason.LabelReturns, "others put the label %s on nodes that are no route reflectors, as often as rrpool removes it: %s: "+
 		"find what does (kubectl get nodes -l %s --show-managed-fields -o yaml) and stop it; rrpool removes it ever more seldom", label, few(s.Step.Labelled), label)
 }
 
-// since gives when this wait began. It is kept in the status, so that a restart does not reset it; progress does.
+// since returns when the present wait began. The status keeps this time, so that a restart of the manager does not reset it. Progress resets it.
 func since(s *Scope) metav1.Time {
 	before := s.object.Status.Step
-	// All nodes of a batch were seen in order, and the next batch follows.
+	// All nodes of a batch are proven: the wait for the next batch begins.
 	batchDone := len(s.Step.Proven) > 0 && len(s.Step.Proven)+len(s.Step.Reflectors) >= len(s.Step.Watch)
 	if before.Name != s.Step.Name || before.Since.IsZero() || s.advanced || batchDone {
 		return metav1.NewTime(s.now.Truncate(time.Second))
@@ -165,7 +166,7 @@ func advances(action plan.Action) bool {
 	return true
 }
 
-// waiting gives what the step waits for, in the cluster and in the cloud.
+// waiting returns what the step waits for, in the cluster and in the cloud.
 func (r *Reconciler) waiting(s *Scope) []string {
 	waiting := s.Step.WaitingFor
 	if awaited := r.poolClient.awaits(); awaited != "" && has[plan.EnsurePool](s.Step) && !slices.Contains(waiting, awaited) {

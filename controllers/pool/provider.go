@@ -34,7 +34,7 @@ func (k APIKey) GoString() string { return k.String() }
 // MarshalText keeps the key out of JSON and structured logs.
 func (k APIKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// ProviderConfig is what a provider is made from. Another config, also another key, means another provider.
+// ProviderConfig is what a provider is made from. If any field changes, even the key, another provider is made.
 type ProviderConfig struct {
 	Type          v1alpha1.ProviderType
 	ClusterID     string
@@ -44,7 +44,7 @@ type ProviderConfig struct {
 	Private bool
 	Region  string
 	APIKey  APIKey
-	// Profile takes the place of the key when it is set: it logs in with the token in TokenFile.
+	// Profile, if set, is used instead of APIKey: the provider logs in with the token in TokenFile.
 	Profile   v1alpha1.TrustedProfile
 	TokenFile string
 	// Scope, Preferred, Excluded and NotReadyGrace are for choosing among existing nodes.
@@ -53,14 +53,14 @@ type ProviderConfig struct {
 	NotReadyGrace       time.Duration
 }
 
-// identify chooses the provider and connects it. A failure becomes s.disconnected: the data plane does not depend on a provider.
+// identify chooses the provider and connects it. A failure is noted in s.disconnected and no error: the data plane does not depend on a provider.
 func (r *Reconciler) identify(ctx context.Context, s *Scope) {
 	s.Provider, s.platform = resolve(r.Platforms, s.object.Spec.Provider.Type, s.Cluster.Nodes)
 	if r.poolClient.config.Type != s.Provider {
-		r.poolClient.forget() // what one kind of pool was like says nothing about the other
+		r.poolClient.forget() // an observation by one kind of provider says nothing about another kind
 	}
 	config, problem := r.providerConfig(ctx, s)
-	// Commands have no token of the manager's service account: they do not ask the cloud.
+	// Commands have no token of the manager's service account. If the cloud needs one, they do not ask it.
 	unasked := config.Profile != (v1alpha1.TrustedProfile{}) && config.TokenFile == ""
 	if problem == nil && !unasked {
 		problem = r.poolClient.use(r.connect, config)
@@ -70,7 +70,7 @@ func (r *Reconciler) identify(ctx context.Context, s *Scope) {
 	}
 }
 
-// connect makes a provider whose calls are measured.
+// connect makes a provider whose calls are measured by Metrics.
 func (r *Reconciler) connect(config ProviderConfig) (cloud.Provider, error) {
 	provider, err := r.Providers(config)
 	if err != nil {
@@ -79,8 +79,8 @@ func (r *Reconciler) connect(config ProviderConfig) (cloud.Provider, error) {
 	return r.Metrics.providers.Provider(provider), nil
 }
 
-// providerConfig describes the provider: the cluster and credentials, or the choice among existing nodes. A selector that cannot be read
-// is left out, as the way back needs none; else desire refuses it.
+// providerConfig returns the config of the provider: the cluster and credentials, or how to choose among existing nodes.
+// An invalid selector is no problem here: the way back to the mesh needs none, and in all other cases desire reports it.
 func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConfig, *plan.Problem) {
 	spec := s.object.Spec.Provider
 	if s.inPlace() {
@@ -95,7 +95,7 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 		Private: spec.IKS.Endpoint == v1alpha1.EndpointPrivate,
 	}
 	if s.platform == nil {
-		return config, nil // there is no such provider, as Providers says
+		return config, nil // Providers returns the error for an unknown type
 	}
 	if config.Private {
 		config.Region = s.platform.Region(s.Cluster.Nodes)
@@ -119,8 +119,9 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 	return config, problem
 }
 
-// resolve turns Auto into the provider of a platform that any node is of, unless nodes of others are in the pool of existing
-// nodes already: a node of the platform that joins them must not make all of it move. A label on one of the platform's own nodes says nothing.
+// resolve returns the provider type, and its platform if it has one. Auto is the first platform that has a node
+// here, else ExistingNodes. If the pool of existing nodes has nodes of no such platform, Auto stays ExistingNodes: a
+// platform's node that joins later must not move the pool. The pool label on a platform's own node does not count.
 func resolve(platforms []cloud.Platform, kind v1alpha1.ProviderType, nodes []plan.Node) (v1alpha1.ProviderType, cloud.Platform) {
 	auto := kind == v1alpha1.ProviderAuto || kind == ""
 	for _, p := range platforms {
@@ -151,7 +152,7 @@ func (r *Reconciler) findClusterID(ctx context.Context, platform cloud.Platform,
 	return r.clusterID, nil
 }
 
-// clusterIDs gives the cluster IDs that nodes say, by node.
+// clusterIDs returns the cluster IDs that nodes state, by node name.
 func clusterIDs(platform cloud.Platform, nodes []plan.Node) map[string]string {
 	out := map[string]string{}
 	for _, n := range nodes {
@@ -162,8 +163,8 @@ func clusterIDs(platform cloud.Platform, nodes []plan.Node) map[string]string {
 	return out
 }
 
-// crossCheck compares the cluster ID with those that nodes say. Where some node says the same, the others are wrong, not
-// the ID: a kubelet registers with whatever providerID it is given.
+// crossCheck returns a problem if nodes state cluster IDs and none of them is clusterID. One that agrees
+// is enough: a kubelet registers with whatever providerID it is given, so other nodes may be wrong.
 func crossCheck(clusterID string, named map[string]string) *plan.Problem {
 	nodes := slices.Sorted(maps.Keys(named))
 	if len(nodes) == 0 || slices.Contains(slices.Collect(maps.Values(named)), clusterID) {
@@ -173,7 +174,7 @@ func crossCheck(clusterID string, named map[string]string) *plan.Problem {
 		"correct spec.provider.iks.clusterID", clusterID, nodes[0], named[nodes[0]])
 }
 
-// findKey reads the API key. Without it no other provider is taken.
+// findKey reads the API key. If the key is missing, that is a problem: rrpool does not fall back to another provider.
 func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (APIKey, *plan.Problem) {
 	missing := func(what string) (APIKey, *plan.Problem) {
 		return "", plan.Problemf(reason.CredentialsMissing, "Secret %q in namespace %q %s: store an IBM Cloud API key there: "+
@@ -199,7 +200,7 @@ func (r *Reconciler) findKey(ctx context.Context, ref v1alpha1.SecretKeyRef) (AP
 // ExistingPool is the name of the pool that existing nodes make up.
 const ExistingPool = "existing-nodes"
 
-// selectors reads the selectors of nodes. One that cannot be read selects everything, and is a problem.
+// selectors parses the selectors for existing nodes. An invalid selector selects everything, and is a problem.
 func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Selector, problem *plan.Problem) {
 	read := func(field string, in metav1.LabelSelector) labels.Selector {
 		out, err := metav1.LabelSelectorAsSelector(&in)
@@ -213,7 +214,7 @@ func selectors(spec v1alpha1.ExistingNodesSpec) (preferred, excluded labels.Sele
 	return read("preferred", spec.Preferred), read("excluded", spec.Excluded), problem
 }
 
-// markExisting is fillIn for existing nodes: each is its own machine, and its label says whether it is in the pool.
+// markExisting does what fillIn does for a cloud: an existing node is its own worker, and its label says whether it is in the pool.
 func markExisting(nodes []plan.Node) {
 	for i := range nodes {
 		nodes[i].WorkerID = nodes[i].Name
@@ -221,14 +222,14 @@ func markExisting(nodes []plan.Node) {
 	}
 }
 
-// anyPooled reports whether some node belongs to the pool.
+// anyPooled reports whether any node belongs to the pool.
 func anyPooled(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Pooled })
 }
 
-// fillIn adds to the nodes what the provider knows: the machine behind each, whether it is in the pool, and then its zone.
-// members are the zones of the pool's workers by ID, nil while they are unknown. Once the cloud has answered, a node whose
-// worker is not in the pool is not either, whatever its labels say: a kubelet may label its own node.
+// fillIn sets for each node the worker behind it, whether it is in the pool and, if so, its zone. members
+// are the zones of the pool's workers by ID, nil while unknown. Once they are known, a node with a worker
+// that is not in the pool is not in it either, whatever its labels say: a kubelet may label its own node.
 func fillIn(platform cloud.Platform, nodes []plan.Node, poolName string, members map[string]string) {
 	said := make([]cloud.Identity, len(nodes))
 	for i, n := range nodes {
@@ -252,8 +253,8 @@ func fillIn(platform cloud.Platform, nodes []plan.Node, poolName string, members
 	}
 }
 
-// nodesOfWorkers gives each worker its node, by index. Of several nodes that claim the same worker it is the one with the
-// protected label, else the oldest: a node that comes later with another's providerID gets nothing.
+// nodesOfWorkers returns the index of each worker's node. If several nodes claim the same worker, the node
+// with the protected label gets it, else the oldest: a later node with another node's providerID gets nothing.
 func nodesOfWorkers(nodes []plan.Node, said []cloud.Identity) map[string]int {
 	out := map[string]int{}
 	for i, node := range nodes {
@@ -267,8 +268,9 @@ func nodesOfWorkers(nodes []plan.Node, said []cloud.Identity) map[string]int {
 	return out
 }
 
-// poolOf is the pool as far as steps depend on it; nil when it is unknown. The nodes say which worker is behind them: a new
-// worker may get the node name of another. With rolling, outdated workers are to be replaced.
+// poolOf returns what steps need to know of the pool, nil while it is unknown. A worker's node is the
+// node that claims it. The node name in the cloud's answer counts only if that node claims no worker:
+// a new worker may get the name of an earlier node. With rolling, outdated workers are to be replaced.
 func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool) *rollout.ObservedPool {
 	if pool == nil {
 		return nil
@@ -305,7 +307,7 @@ func poolOf(pool *cloud.Pool, nodes []plan.Node, taint cloud.Taint, rolling bool
 	return out
 }
 
-// drift says how our pool differs from the wanted one besides its size, "" for not.
+// drift says that the wanted taint is missing from rrpool's pool or from one of its nodes, "" for neither.
 func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
 	switch lacking := untainted(pool, nodes, want); {
 	case !pool.Exists || want.Key == "":
@@ -317,7 +319,7 @@ func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
 	return ""
 }
 
-// untainted gives the nodes of the dedicated pool that lack its taint, but for those that others replace anyway.
+// untainted returns the nodes of the dedicated pool that lack its taint, without those whose workers are former and replaced in any case.
 func untainted(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) []plan.Node {
 	var out []plan.Node
 	for _, n := range nodes {
