@@ -60,7 +60,7 @@ func (f facts) calicoNodeVariable(name string) (value string) {
 	return value
 }
 
-// versionUnknown returns the result if ClusterInformation names no version of Calico. where describes the datastore.
+// versionUnknown returns the result if ClusterInformation names no version of Calico. The text where describes the datastore.
 func (f facts) versionUnknown(where string) *Result {
 	why, remedy, result := cmp.Or(f.information.hidden, "there is no ClusterInformation default"), "rrpool is for Calico 3.21 and later", note
 	if f.information.found {

@@ -217,8 +217,8 @@ func likelier(a, b *appsv1.DaemonSet) int {
 	)
 }
 
-// daemonSets returns the names of all DaemonSets with calico-node's label, and the one that most likely
-// is calico-node. If the user may not list DaemonSets in all namespaces, it looks in Calico's only.
+// daemonSets returns the names of all DaemonSets with calico-node's label, and the one that most likely is
+// calico-node. If the user may not list DaemonSets in all namespaces, it looks in Calico's namespaces only.
 func (g *gatherer) daemonSets(ctx context.Context) (names []string, main seen[*appsv1.DaemonSet]) {
 	all := &appsv1.DaemonSetList{}
 	answer := found(g, all, g.List(ctx, all), "list")

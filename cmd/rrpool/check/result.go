@@ -66,7 +66,7 @@ func (r *Result) also(details ...string) *Result {
 	return r
 }
 
-// reason links to the section of a reason. A warning or an error without a link gets that of its check (resultsOf).
+// reason links to the section of a reason. A warning or an error without a link gets the section of its check (resultsOf).
 func (r *Result) reason(name string) *Result {
 	r.Link = plan.Docs + plan.Page(name)
 	return r
@@ -78,7 +78,7 @@ func (r *Result) see(name string) *Result { return r.reason(name).do("%s", reaso
 // refusal returns the error for a problem that keeps the manager from changing anything.
 func refusal(p plan.Problem) *Result { return fail("%s: %s", p.Reason, p.Message).see(p.Reason) }
 
-// unless returns a check that fails if the datastore reports a problem of that reason. otherwise is the message if it reports none.
+// unless returns a check that fails if the datastore reports a problem of that reason. If there is none, the result is OK, with the text otherwise.
 func unless(name, otherwise string) func(facts) *Result {
 	return func(f facts) *Result {
 		if p := f.problem(name); p != nil {
@@ -136,7 +136,7 @@ func groups() []group {
 	}
 }
 
-// only restricts a check to clusters for which where is true.
+// only returns a check that calls look if the function where is true, and has no result otherwise.
 func only(where func(facts) bool, look func(facts) *Result) func(facts) *Result {
 	return func(f facts) *Result {
 		if !where(f) {

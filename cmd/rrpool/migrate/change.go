@@ -29,7 +29,7 @@ type change struct {
 	stored, want *v1alpha1.RouteReflectorPool
 }
 
-// attempts is how often a write is tried if it conflicts with the manager's writes of the status.
+// attempts is the number of tries for a write that conflicts with the manager's writes of the status.
 const attempts = 10
 
 // write creates the object, or patches its mode, and returns the written object. In a dry run the apiserver

@@ -85,7 +85,7 @@ func (m *migration) checkManager(ctx context.Context, object *v1alpha1.RouteRefl
 	m.notice("manager", problem, "the manager acts")
 }
 
-// notice reports problem when it is new, and over when problem has become empty.
+// notice writes the text problem when it is new, and the text over when problem has become empty.
 func (m *migration) notice(about, problem, over string) {
 	before := m.notices[about]
 	m.notices[about] = problem
@@ -151,7 +151,7 @@ func (m *migration) result(object *v1alpha1.RouteReflectorPool, already, took st
 	return err //nolint:wrapcheck // iostreams.Run says it
 }
 
-// progress says in numbers how far the manager is, and what it waits for.
+// progress says in numbers how far the manager is, and what the manager waits for.
 func progress(object *v1alpha1.RouteReflectorPool) (numbers, waits string) {
 	counts, _ := status.CountsOf(object.Status)
 	what := fmt.Sprintf("reflectors left %d", counts.Reflectors)

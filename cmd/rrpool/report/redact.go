@@ -130,7 +130,7 @@ func (r *redactor) value(name string, value any) any {
 	case map[string]any:
 		variable, _ := value["name"].(string)
 		if set, _ := value["value"].(string); set != "" && secretName.MatchString(variable) {
-			value["value"] = gone // it stays visible that the environment variable is set
+			value["value"] = gone // the report still shows that the variable is set
 		}
 		for key, inner := range value {
 			value[key] = r.value(key, inner)

@@ -61,7 +61,7 @@ type Status struct {
 
 // Event is a Kubernetes event about the object.
 type Event struct {
-	// Time is when it happened last, and Count how often it has happened.
+	// Time is when the event happened last, and Count how often it has happened.
 	Time   metav1.Time `json:"time"`
 	Type   string      `json:"type"`
 	Reason string      `json:"reason"`

@@ -140,7 +140,7 @@ func bad(object *v1alpha1.RouteReflectorPool, c metav1.Condition) bool {
 
 // Counts are the numbers that change during a migration.
 type Counts struct {
-	// PoolReady counts the pool's Ready nodes, and PoolWanted those that it should have.
+	// PoolReady is the number of the pool's Ready nodes, and PoolWanted the number that the pool should have.
 	PoolReady, PoolWanted, Reflectors int
 	// SessionsEstablished and SessionsExpected are sums over all reflectors.
 	SessionsEstablished, SessionsExpected int
