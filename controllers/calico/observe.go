@@ -25,9 +25,9 @@ import (
 // lockedMessage describes a locked datastore. A migration locks the objects that it moves and leaves the old ones locked.
 const lockedMessage = "Calico's datastore is locked (spec.datastoreReady of ClusterInformation default is false), as while its objects are migrated"
 
-// Observe returns what is known of the cluster, from memory: without changes it makes at most one request every nodesCheckPeriod. It fails while anything is
-// unknown, as before the first list or while a watch fails. A watch of Nodes that brings no changes any more is a problem and no failure: the safety net
-// uses reports and pods, and must go on.
+// Observe returns what is known of the cluster, from memory. While nothing changes, it makes at most one request every nodesCheckPeriod. It fails
+// while anything is unknown, as before the first list or while a watch fails. If the watch of Nodes stands still, that is a problem in the result
+// and no error: the safety net uses reports and pods, and must go on.
 func (a *Adapter) Observe(ctx context.Context, scope plan.DatastoreOptions) (plan.Cluster, error) {
 	if err := a.store.ready(); err != nil {
 		return plan.Cluster{}, err
@@ -70,7 +70,8 @@ func (a *Adapter) Observe(ctx context.Context, scope plan.DatastoreOptions) (pla
 	return out, nil
 }
 
-// noteUnread keeps which fields of an object cannot be read, except for our BGPPeers and reports, which are written again. The caller holds the lock.
+// noteUnread notes which fields of an object cannot be parsed. It ignores our own
+// BGPPeers and reports, because rrpool writes them again. The caller holds the lock.
 func (s *store) noteUnread(kind string, o metav1.Object) {
 	report, ok := o.(*apiv3.CalicoNodeStatus)
 	text := o.GetAnnotations()[unreadAnnotation]
@@ -90,7 +91,7 @@ func (s *store) setUnread(kind, name, text string) {
 	s.signal()
 }
 
-// unreadable returns the problem of fields that cannot be read, nil for none. The caller holds the lock.
+// unreadable returns the problem of fields that cannot be parsed, nil for none. The caller holds the lock.
 func (s *store) unreadable() *plan.Problem {
 	var bad []string
 	for _, key := range slices.Sorted(maps.Keys(s.unread)) {
@@ -99,9 +100,9 @@ func (s *store) unreadable() *plan.Problem {
 	return plan.ProblemIf(len(bad) > 0, reason.ObjectUnreadable, "%s: these fields cannot be read, and Calico then reads no object of that kind any more: correct them", plan.Few(bad))
 }
 
-// birdStatus returns why no node runs BIRD, and why it is not known whether any does, from what the pods show and what ClusterInformation says of the
-// installation. Any report of a session has proven that BIRD runs, also when no report is requested any more: otherwise machines would be ordered that take
-// half an hour. The caller holds the lock.
+// birdStatus returns why no node runs BIRD, or else why it is not known whether any node does. It uses what the pods show and what
+// ClusterInformation says of the installation. One report with an Established session proves that BIRD runs, and stays a proof when reports are
+// no longer requested, as while machines are ordered, which takes half an hour. The caller holds the lock.
 func (s *store) birdStatus(withoutBIRD, unknown string, reports map[string]plan.Status) (string, string) {
 	of := strings.Split(s.clusterType, ",")
 	named := fmt.Sprintf("clusterType of ClusterInformation %s is %q", defaultConfig, plan.Plain(s.clusterType, longestID))
@@ -122,11 +123,11 @@ func (s *store) birdStatus(withoutBIRD, unknown string, reports map[string]plan.
 	return "", unknown
 }
 
-// canalType is part of Canal's clusterType. It stays when Calico replaces Canal, and bgp is added.
+// canalType is part of Canal's clusterType. When Calico replaces Canal, canalType stays there, and bgp is added.
 const canalType = "canal"
 
-// addCalicoNodes adds the states of calico-node's pods to the nodes. Where the watch of Nodes stands still, that of pods may as well: then a pod that
-// looks Ready proves nothing, and reports are asked for.
+// addCalicoNodes adds the states of calico-node's pods to the nodes. If the watch of Nodes is stale, the watch of pods may be stale too. A pod
+// that looks Ready then proves nothing and is left out, so that reports are requested.
 func (a *Adapter) addCalicoNodes(nodes []plan.Node, stale bool) podView {
 	pods := a.pods.look(nodes)
 	for i := range nodes {
@@ -137,8 +138,8 @@ func (a *Adapter) addCalicoNodes(nodes []plan.Node, stale bool) podView {
 	return pods
 }
 
-// otherDatastore returns the problem of Calico's objects being read from an etcd and before not, or the other way round: what was written before is not
-// there. It is nil for none.
+// otherDatastore returns a problem if rrpool now reads Calico's objects from an etcd and before did not, or the other way round: what it wrote
+// before is not there. Otherwise it returns nil.
 func otherDatastore(before, now string) *plan.Problem {
 	if before == "" || (before == EtcdAPI) == (now == EtcdAPI) {
 		return nil
@@ -148,7 +149,8 @@ func otherDatastore(before, now string) *plan.Problem {
 		`kubectl patch routereflectorpool default --subresource=status --type=merge --patch '{"status":{"calicoAPI":null}}'`, before, now, etcd.DatastoreVariable)
 }
 
-// keepFormerRoles counts nodes as reflectors that have the label which spec.bgp.nodeLabel named before, as long as BGPPeers of ours select by it.
+// keepFormerRoles makes nodes with the label that spec.bgp.nodeLabel named before
+// still count as reflectors, as long as BGPPeers of ours select nodes by that label.
 func keepFormerRoles(nodes []plan.Node, peers []plan.Peer, label string) {
 	for _, p := range peers {
 		former := topology.RoleLabel(p, label)
@@ -176,8 +178,9 @@ func addBlocks(nodes []plan.Node, blocks map[string]block, j *join) {
 	}
 }
 
-// addPodCIDRs replaces the nodes' blocks by their podCIDRs where the variable says that they announce these. Where it cannot be read, BlockAffinities prove
-// that they do not; without any, it is not known what nodes announce.
+// addPodCIDRs replaces the nodes' blocks by their podCIDRs if the variable says that nodes announce
+// their podCIDRs. If the variable cannot be parsed, BlockAffinities prove that nodes announce
+// blocks. If there are none either, addPodCIDRs returns why it is not known what nodes announce.
 func addPodCIDRs(nodes []plan.Node, variable string, affinities bool) (unknown string) {
 	use, err := strconv.ParseBool(cmp.Or(variable, "false"))
 	if err != nil && !affinities {
@@ -209,7 +212,7 @@ func statusesOf(nodes []plan.Node, reports map[string]*report, j *join) map[stri
 	return out
 }
 
-// problems returns the problems for which rrpool changes nothing.
+// problems returns the problems because of which rrpool changes nothing.
 func problems(nodes []plan.Node, watches map[string]*watchStatus, withoutBIRD string, group schema.GroupVersion) []plan.Problem {
 	for _, kind := range []string{apiv3.KindBGPPeer, apiv3.KindBGPConfiguration} {
 		if watches[kind].missing {
@@ -244,14 +247,14 @@ type block struct {
 	prefix netip.Prefix
 }
 
-// blockOf returns the block of an affinity, and false for one that no node announces.
+// blockOf returns the block of an affinity, and false if no node announces the block.
 func blockOf(o *unstructured.Unstructured) (block, bool) {
 	text := func(field string) string {
 		value, _, _ := unstructured.NestedString(o.Object, "spec", field)
 		return value
 	}
 	deleted, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "deleted") // a string in the first group, a bool in the second
-	virtual := text("type") != "" && text("type") != "host"                      // old versions of Calico write no type: all are of hosts
+	virtual := text("type") != "" && text("type") != "host"                      // old versions of Calico write no type: all their affinities are of hosts
 	prefix, err := netip.ParsePrefix(text("cidr"))
 	if err != nil || virtual || fmt.Sprint(deleted) == "true" || text("state") != string(model.StateConfirmed) {
 		return block{}, false

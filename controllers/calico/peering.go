@@ -39,7 +39,7 @@ func peeringOf(o metav1.Object) string {
 	return o.GetLabels()[v1alpha1.PeeringLabel]
 }
 
-// labelsFor returns the labels of our objects, those for a ClusterPeering where a name is given.
+// labelsFor returns the labels of our objects. If a name is given, they are those of objects for that ClusterPeering.
 func labelsFor(name string) map[string]string {
 	out := map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByValue}
 	if name != "" {
@@ -48,7 +48,7 @@ func labelsFor(name string) map[string]string {
 	return out
 }
 
-// ObservePeering is Observe, with what only ClusterPeerings depend on. That is read past any cache.
+// ObservePeering returns what Observe does, and what only ClusterPeerings depend on. BGPFilters and IPPools are read past any cache.
 func (a *Adapter) ObservePeering(ctx context.Context, scope plan.DatastoreOptions) (peering.Observed, error) {
 	cluster, err := a.Observe(ctx, scope)
 	out := peering.Observed{Cluster: cluster}
@@ -105,14 +105,14 @@ func (a *Adapter) ObservePeering(ctx context.Context, scope plan.DatastoreOption
 // announces reports whether nodes announce the addresses of pods in an IPPool.
 func announces(spec apiv3.IPPoolSpec) bool { return forPods(spec) && !spec.DisableBGPExport }
 
-// clusterIPs returns the ranges of cluster IPs, without those that cannot be read.
+// clusterIPs returns the ranges of cluster IPs, without ranges that cannot be parsed.
 func clusterIPs(spec apiv3.BGPConfigurationSpec) []netip.Prefix {
 	out, _ := servicesOf(apiv3.BGPConfigurationSpec{ServiceClusterIPs: spec.ServiceClusterIPs}) // ObservePeering reports the error
 	return out
 }
 
-// list calls each for all custom resources of a kind, for none where the API does not have it. As Calico does, it leaves out objects for which each fails,
-// except those with a name of ours.
+// list calls the function each with every custom resource of a kind. If the API does not have the kind, there are none. If each fails for an
+// object whose name begins with peering.Prefix, list fails. It leaves out other objects for which each fails, as Calico does.
 func (a *Adapter) list(ctx context.Context, kind string, each func(*unstructured.Unstructured) error) error {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(a.group.WithKind(kind + "List"))
@@ -149,7 +149,7 @@ func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
 	return peeringOf(o)
 }
 
-// putFilter creates the BGPFilter of a ClusterPeering, or makes it equal to this.
+// putFilter creates the BGPFilter of a ClusterPeering, or changes it to the wanted filter.
 func (a *Adapter) putFilter(ctx context.Context, act plan.PutFilter) (bool, error) {
 	text, err := json.Marshal(act.Filter)
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *Adapter) putFilter(ctx context.Context, act plan.PutFilter) (bool, erro
 	return a.putObject(ctx, peering.KindBGPFilter, act.Name, act.Peering, ptr.To(filterSpec(act.Filter)), map[string]string{filterAnnotation: string(text)})
 }
 
-// putObject creates a custom resource of a ClusterPeering, or makes it equal to this.
+// putObject creates a custom resource of a ClusterPeering, or replaces its spec, labels and annotations.
 func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any, annotations map[string]string) (bool, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
 	if err != nil {
@@ -183,7 +183,8 @@ func (a *Adapter) putObject(ctx context.Context, kind, name, of string, spec any
 	return o.GetResourceVersion() != before, nil
 }
 
-// allFields makes the API refuse an object with a field that it does not have. It would drop the field, and a filter would let through more.
+// allFields makes the API refuse an object with a field that the API does not have.
+// Otherwise the API would drop the field, and a filter would let through more.
 const allFields = client.FieldValidation(metav1.FieldValidationStrict)
 
 // tooOld adds the remedy to the error of a kind or a field that the API does not have.
@@ -206,8 +207,8 @@ func (a *Adapter) deleteObject(ctx context.Context, act plan.DeletePeeringObject
 	return a.deleteVersion(ctx, o)
 }
 
-// filterSpec returns the rules of a BGPFilter, of which the first that matches decides. Calico's own rules decide which routes to its pods a node exports;
-// here only the ranges to be withheld are named.
+// filterSpec returns the rules of a BGPFilter. The first rule that matches decides. Which routes to its own pods a node exports is decided by
+// Calico's own rules; here only ranges to be withheld are named.
 func filterSpec(f plan.PeeringFilter) apiv3.BGPFilterSpec {
 	var out apiv3.BGPFilterSpec
 	out.ImportV4, out.ExportV4 = rulesFor(f, netip.Addr.Is4)
@@ -256,7 +257,8 @@ func filterIn(o *apiv3.BGPFilter) *plan.PeeringFilter {
 	return out
 }
 
-// poolSpec returns the spec of a disabled IPPool, from which pods get no addresses. Calico requires a block size within the range.
+// poolSpec returns the spec of a disabled IPPool, from which pods get no addresses. The block size is Calico's default, or that of a smaller
+// range: Calico requires blocks within the range.
 func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
 	size := 26
 	if cidr.Addr().Is6() {
@@ -268,7 +270,8 @@ func poolSpec(cidr netip.Prefix) apiv3.IPPoolSpec {
 	}
 }
 
-// announced returns the ranges that were added to serviceClusterIPs for ClusterPeerings, and those of them that are still there.
+// announced returns as noted the ranges that rrpool added to serviceClusterIPs for
+// ClusterPeerings, and as there those of them that are still in serviceClusterIPs.
 func announced(o *apiv3.BGPConfiguration) (noted, there []netip.Prefix, err error) {
 	text, ok := o.Annotations[servicesAnnotation]
 	if !ok {
@@ -282,7 +285,7 @@ func announced(o *apiv3.BGPConfiguration) (noted, there []netip.Prefix, err erro
 	return noted, there, nil
 }
 
-// announceServices makes these the ranges that are announced for ClusterPeerings. Ranges of others stay as they are written.
+// announceServices replaces the ranges that are announced for ClusterPeerings by cidrs. Ranges of others stay as they are written.
 func (a *Adapter) announceServices(ctx context.Context, cidrs []netip.Prefix) (bool, error) {
 	o, err := a.liveConfig(ctx)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 // remoteMax limits how many reflectors or ranges a remote cluster may have: for each range an IPPool is written.
 const remoteMax = 100
 
-// remoteLimits limits each answer: 100 nodes have some 100,000 values.
+// remoteLimits limits each answer. A list of 100 nodes has some 100,000 values.
 var remoteLimits = untrusted.Limits{Bytes: 16 << 20, Values: 200_000, Items: 2000}
 
-// ReadSide reads the reflectors and ranges of another cluster, with the rights of ClusterRole rrpool-remote there. That cluster is not trusted: its answers
-// are limited, only what is used is decoded, and one value that Calico or BIRD could not use is an error of the whole.
+// ReadSide reads the reflectors and ranges of another cluster, with the rights of ClusterRole rrpool-remote there. That cluster is not trusted:
+// its answers are limited, and only the fields that are used are decoded. If Calico or BIRD could not use one of the values, ReadSide fails.
 func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 	s, disconnect := newRemote(ctx, cfg)
 	defer disconnect()
@@ -59,11 +59,12 @@ func ReadSide(ctx context.Context, cfg *rest.Config) (peering.Side, error) {
 	return out, nil
 }
 
-// newRemote reads from an apiserver that is not trusted, until disconnect. It has a transport of its own: that of client-go limits no headers.
+// newRemote returns a reader of an apiserver that is not trusted, and a function that
+// disconnects. The reader has its own transport: that of client-go limits no headers.
 func newRemote(ctx context.Context, cfg *rest.Config) (s *discovery, disconnect func()) {
 	s = &discovery{ctx: ctx}
 	cfg = rest.CopyConfig(cfg)
-	cfg.WarningHandler = rest.NoWarnings{} // they would go to the log
+	cfg.WarningHandler = rest.NoWarnings{} // warnings of the remote apiserver would go to the log
 	tls, err := rest.TLSConfigFor(cfg)
 	base := untrusted.HeadersOf(&http.Transport{TLSClientConfig: tls, Proxy: http.ProxyFromEnvironment})
 	if cfg.Proxy != nil {
@@ -97,7 +98,7 @@ func (u noRedirects) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err //nolint:wrapcheck // it names the request
 }
 
-// parseValue parses a value, if nothing has failed so far.
+// parseValue parses a value, unless s has failed before. An error makes s fail.
 func parseValue[T, V any](s *discovery, what string, value T, parse func(T) (V, error)) (out V) {
 	if s.err == nil {
 		if out, s.err = parse(value); s.err != nil {
@@ -107,7 +108,8 @@ func parseValue[T, V any](s *discovery, what string, value T, parse func(T) (V, 
 	return out
 }
 
-// remoteNode has the fields of a Node that are used. Quantities are not among them: one such as 1e-100000000 takes minutes to parse, whatever the deadline.
+// remoteNode has the fields of a Node that are used. Quantities are left out,
+// because parsing one such as 1e-100000000 takes minutes, whatever the deadline.
 type remoteNode struct {
 	Metadata struct {
 		Name                string
@@ -163,7 +165,7 @@ func (r remoteNode) node(s *discovery, scope plan.DatastoreOptions) plan.Node {
 	return out
 }
 
-// pods returns the ranges of the IPPools that the remote cluster announces. That it has no such kind is an error.
+// pods returns the ranges of the IPPools that the remote cluster announces. If that cluster's API has no IPPools, it is an error.
 func (s *discovery) pods(group, ippools string) (out []netip.Prefix) {
 	var found apiv3.IPPoolList
 	switch there := s.getPath(&found, ippools); {

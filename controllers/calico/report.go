@@ -30,7 +30,7 @@ import (
 // maxName is the length of the longest name that the API allows.
 const maxName = 253
 
-// statusName returns the name of our CalicoNodeStatus for a node.
+// statusName returns the name of our CalicoNodeStatus for a node. If it would be too long, it ends in a hash.
 func statusName(node string) string {
 	const prefix = "rrpool-"
 	if len(prefix)+len(node) <= maxName {
@@ -41,7 +41,8 @@ func statusName(node string) string {
 	return prefix + head + "-" + hash
 }
 
-// reportLabel marks our reports too: in the first group, the reporter of Calico before 3.28 removes all labels without projectcalico.org/.
+// reportLabel marks our reports in addition to ManagedByLabel: in GroupV1, the reporter
+// of Calico before 3.28 removes all labels whose keys lack projectcalico.org/.
 const reportLabel = "rrpool.projectcalico.org/report"
 
 // isReport reports whether a CalicoNodeStatus is ours: by its labels, or by its name and node.
@@ -64,28 +65,28 @@ type sessionKey struct {
 // sessionMemory is what successive reports have shown of one session.
 type sessionMemory struct {
 	established bool
-	// since is when its state began by our clock, zero while unproven; bird is the same as BIRD writes it.
+	// since is when the state began by our clock, zero while that is not proven. bird is the same time as BIRD writes it.
 	since time.Time
 	bird  string
 }
 
-// report is a status object with what earlier versions of it have shown. It is never changed once made.
+// report is a CalicoNodeStatus with what earlier versions of the object have shown. A report is never changed once it is made.
 type report struct {
 	object *apiv3.CalicoNodeStatus
-	// updated is when the report was received, zero when unproven or blank.
+	// updated is when the report was received, zero if that is not proven or the report is cleared.
 	updated time.Time
-	// cleared is when we first saw it cleared, zero while it is not, and requested when the reporter was last requested to fill it in.
+	// cleared is when the report was cleared, zero while it is filled in. requested is when the reporter was last asked to fill it in.
 	cleared, requested time.Time
 	// regular is true after the reporter wrote although nothing had changed.
 	regular bool
-	// unlisted is what cannotListRoutes says.
+	// unlisted is the result of cannotListRoutes.
 	unlisted bool
 	sessions map[sessionKey]sessionMemory
 	unread   []string
 }
 
-// next returns the report after another version of the object, of a nil report after the first one. An unproven version was there before we watched, and may
-// have been written at any time.
+// next returns a new report after version o of the object. For the first version, r is nil. An unproven version was not observed as it was
+// written, and may have been written at any time.
 func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *report {
 	first := r == nil
 	if first {
@@ -109,7 +110,8 @@ func (r *report) next(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) *
 	return out
 }
 
-// cannotListRoutes reports whether the reporter did not answer while routes were requested, until a version of the object with routes comes.
+// cannotListRoutes reports whether the reporter did not answer a request for routes before plan.RoutesTimeout, and routes were then no longer
+// requested. It stays true until the reporter fills in a version with routes.
 func (r *report) cannotListRoutes(o *apiv3.CalicoNodeStatus, now time.Time) bool {
 	unanswered := !r.cleared.IsZero() && now.Sub(r.cleared) >= plan.RoutesTimeout && listsRoutes(r.object) && !listsRoutes(o)
 	return unanswered || r.unlisted && (isCleared(o) || !listsRoutes(o))
@@ -129,10 +131,10 @@ func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 // isCleared reports whether the reporter has yet to fill in the status.
 func isCleared(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
 
-// clearedAnnotation has the time when we cleared a report, in RFC 3339, where the apiserver sets generations.
+// clearedAnnotation has the time when we cleared a report, in RFC 3339. It is used where the apiserver sets generations.
 const clearedAnnotation = "rrpool.io/cleared"
 
-// clearedAt returns when a report was cleared. If that was before we watched, the object has the time: see writeReport.
+// clearedAt returns when a report was cleared. If we did not observe that, it is the time that writeReport noted in the object.
 func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Time {
 	at := time.Unix(o.Generation, 0)
 	if text, ok := o.Annotations[clearedAnnotation]; ok {
@@ -144,19 +146,19 @@ func clearedAt(o *apiv3.CalicoNodeStatus, now time.Time, unproven bool) time.Tim
 	return at
 }
 
-// states are the states of sessions, with true for those that are up. BIRD's Down and Passive are reported as "".
+// states maps the states of sessions to true if the session is up. BIRD's Down and Passive are reported as "".
 var states = map[apiv3.BGPSessionState]bool{
 	"": false, apiv3.BGPSessionStateIdle: false, apiv3.BGPSessionStateConnect: false, apiv3.BGPSessionStateActive: false,
 	apiv3.BGPSessionStateOpenSent: false, apiv3.BGPSessionStateOpenConfirm: false, apiv3.BGPSessionStateClose: false,
 	apiv3.BGPSessionStateEstablished: true,
 }
 
-// kinds maps the types of sessions.
+// kinds maps Calico's types of sessions to ours.
 var kinds = map[apiv3.BGPPeerType]plan.SessionKind{
 	apiv3.BGPPeerTypeNodeMesh: plan.SessionMesh, apiv3.BGPPeerTypeNodePeer: plan.SessionNode, apiv3.BGPPeerTypeGlobalPeer: plan.SessionGlobal,
 }
 
-// sessionsOf returns the sessions of a report, without their age, and those that cannot be read.
+// sessionsOf returns the sessions of a report, without their age, and the text of sessions that cannot be parsed.
 func sessionsOf(o *apiv3.CalicoNodeStatus) (out map[sessionKey]sessionMemory, unread []string) {
 	out = map[sessionKey]sessionMemory{}
 	for _, p := range slices.Concat(o.Status.BGP.PeersV4, o.Status.BGP.PeersV6) {
@@ -173,7 +175,7 @@ func sessionsOf(o *apiv3.CalicoNodeStatus) (out map[sessionKey]sessionMemory, un
 	return out, sorted(unread)
 }
 
-// maxUnread limits the text about a value that cannot be read.
+// maxUnread limits the text about a value that cannot be parsed, in bytes.
 const maxUnread = 160
 
 func sorted(texts []string) []string {
@@ -181,8 +183,8 @@ func sorted(texts []string) []string {
 	return slices.Compact(texts)
 }
 
-// peerAddress parses a peer as Calico's reporter writes it: its address, or for routes confd's name of the session with a dot or colon for each underscore.
-// With listenPort, or a port in peerIP, that name ends in the port: 10.0.0.1.port.178, fd00::1:port:178.
+// peerAddress parses a peer as Calico's reporter writes it: for sessions its address, for routes confd's name of the session with a dot or colon
+// in place of each underscore. If listenPort is set, or peerIP has a port, the name ends in the port: 10.0.0.1.port.178, fd00::1:port:178.
 func peerAddress(text string) (netip.Addr, bool) {
 	for _, before := range []string{".port.", ":port:"} {
 		if address, port, found := strings.Cut(text, before); found {
@@ -196,7 +198,8 @@ func peerAddress(text string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), err == nil
 }
 
-// remember takes the sessions of a report that was received at this time, zero for one that proves no age. Sessions whose state is the same keep their age.
+// remember takes over the sessions of a version that was received at the given time, zero
+// if the version proves no age. Sessions whose state has not changed keep their age.
 func (r *report) remember(o *apiv3.CalicoNodeStatus, at time.Time) {
 	seen, unread := sessionsOf(o)
 	for key, m := range seen {
@@ -210,9 +213,9 @@ func (r *report) remember(o *apiv3.CalicoNodeStatus, at time.Time) {
 	r.sessions, r.unread = seen, unread
 }
 
-// restarted reports whether two of BIRD's times of the last state change are of different changes. BIRD writes the time of day at first and only the date
-// later, so a date after a time is no restart. It computes the time from two clocks whose seconds begin at different moments, so the times of one change may
-// differ by a second. A session takes longer to come back.
+// restarted reports whether two times of a session's last state change, as BIRD writes them, mean two different changes. At first BIRD writes the
+// time of day, and only later the date, so a date after a time of day is no restart. BIRD computes the time of day from two clocks whose seconds
+// begin at different moments, so for one change it may differ by a second. A session takes longer to come back.
 func restarted(before, after string) bool {
 	if before == after {
 		return false
@@ -226,7 +229,7 @@ func restarted(before, after string) bool {
 	return errA != nil || errB != nil || min(apart, 24*time.Hour-apart) > time.Second
 }
 
-// status maps the report. v4 and v6 are whether the node has addresses of the family: without, it needs no routes of it.
+// status converts the report. v4 and v6 are whether the node has addresses of that family. If not, routes of that family are not required.
 func (r *report) status(v4, v6 bool) plan.Status {
 	o := r.object
 	out := plan.Status{Node: o.Spec.Node, Updated: r.updated, Written: o.Status.LastUpdated.Time, Cleared: r.cleared, Regular: r.regular, RoutesUnanswered: r.unlisted}
@@ -249,13 +252,14 @@ func (r *report) status(v4, v6 bool) plan.Status {
 	return out
 }
 
-// routed reports whether a report has the routes. A node always has some of its own: where the BIRD of one family does not answer, Calico reports none at all.
+// routed reports whether a report has the routes. A node always has some routes of
+// its own. If BIRD of one family does not answer, Calico reports no routes at all.
 func routed(o *apiv3.CalicoNodeStatus, v4, v6 bool) bool {
 	four, six := len(o.Status.Routes.RoutesV4) > 0, len(o.Status.Routes.RoutesV6) > 0
 	return listsRoutes(o) && (four || six) && (four || !v4) && (six || !v6)
 }
 
-// routesOf returns the routes of a report, or those that cannot be read if there are any.
+// routesOf returns the routes of a report. If some routes cannot be parsed, it returns only the text of these.
 func routesOf(o *apiv3.CalicoNodeStatus) (out []plan.Route, unread []string) {
 	for _, r := range slices.Concat(o.Status.Routes.RoutesV4, o.Status.Routes.RoutesV6) {
 		prefix, err := netip.ParsePrefix(r.Destination)
@@ -272,7 +276,8 @@ func routesOf(o *apiv3.CalicoNodeStatus) (out []plan.Route, unread []string) {
 	return out, nil
 }
 
-// senderOf returns the BGP peer that a route was learned from, the zero address for none, and false where that cannot be read.
+// senderOf returns the BGP peer that a route was learned from, the zero address
+// if it was learned from none, and false if the sender cannot be parsed.
 func senderOf(from apiv3.CalicoNodeRouteLearnedFrom) (netip.Addr, bool) {
 	switch from.SourceType {
 	case apiv3.RouteSourceTypeKernel, apiv3.RouteSourceTypeStatic, apiv3.RouteSourceTypeDirect:
@@ -328,7 +333,7 @@ func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, e
 	return did, errors.Join(errs...)
 }
 
-// reportSpec returns the spec of a report.
+// reportSpec returns the spec of a report. The period is rounded up to seconds, and limited to maxPeriod.
 func reportSpec(w plan.StatusRequest) apiv3.CalicoNodeStatusSpec {
 	period := min(max(w.Period, time.Second), maxPeriod)
 	spec := apiv3.CalicoNodeStatusSpec{
@@ -369,7 +374,7 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 		return false, nil
 	}
 	have.SetLabels(labels.Merge(have.GetLabels(), reportLabels()))
-	// The reporter never removes what is no longer requested.
+	// The reporter never removes what is no longer requested, so the status is cleared.
 	clears := !isCleared(have) && (have.Spec.Node != spec.Node || !sameClasses(have.Spec, spec))
 	if clears {
 		have.Status = apiv3.CalicoNodeStatusStatus{}
@@ -378,10 +383,10 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 	return a.writeReport(ctx, have, clears)
 }
 
-// writeReport writes a report so that the reporter processes it. The reporter ignores a version whose generation it has seen, or before Calico 3.31 whose spec
-// it has seen, so renew changes both: the order of the classes, and the generation. In the first group the generation is stored as written. A write that
-// clears the report makes it the time at least, which grows even when the object is deleted and created again, and which clearedAt reads. In the second group
-// the apiserver increments it when the spec changes, and the time is in clearedAnnotation.
+// writeReport writes a report so that the reporter processes it. The reporter ignores a version whose generation it has seen, or, before Calico
+// 3.31, whose spec it has seen. So renew changes both: the generation, and the order of the classes in the spec. In GroupV1 the generation is
+// stored as written. A write that clears the report sets it to the Unix time at least, which clearedAt reads: the time grows even when the object
+// is deleted and created again. In GroupV3 the apiserver increments the generation when the spec changes, and the time is in clearedAnnotation.
 func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool) (bool, error) {
 	err := a.cfg.Permit(ctx)
 	if err == nil && clears && o.ResourceVersion != "" {
@@ -416,8 +421,8 @@ func (a *Adapter) renew(o *apiv3.CalicoNodeStatus, clears bool) {
 	}
 }
 
-// clearStatus clears the status where the CRD has a status subresource, before the reporter sees a new version: there, a write of the whole object does not
-// change the status.
+// clearStatus clears the status if the CRD has a status subresource, because a write of the whole object then does not change the status. It is
+// called before that write shows the reporter a new version.
 func (a *Adapter) clearStatus(ctx context.Context, o *apiv3.CalicoNodeStatus) error {
 	if !a.statusSubresource.Load() {
 		return nil
@@ -446,7 +451,8 @@ func (a *Adapter) deleteReport(ctx context.Context, o *apiv3.CalicoNodeStatus) (
 // refreshRetry is how long a report may stay cleared before it is requested again: the reporter may have missed the request.
 const refreshRetry = 15 * time.Second
 
-// refreshStatus clears a report. The reporter writes when its status differs from the stored one, so it fills in a cleared report at once, if it runs.
+// refreshStatus clears a report, so that a running reporter fills it in at
+// once: the reporter writes whenever its status differs from the stored one.
 func (a *Adapter) refreshStatus(ctx context.Context, node string) (bool, error) {
 	have, err := a.liveReport(ctx, statusName(node))
 	if err != nil || have == nil {

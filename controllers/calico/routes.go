@@ -20,15 +20,15 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// routeSettings are the settings that decide who programs routes. Unset fields have other defaults from Calico 3.33 on. The field of BGPConfigurations
-// does not exist in the Calico that we are built with. Source: design/cluster-route-programming/DESIGN.md of Calico.
+// routeSettings are the settings that decide whether Felix or BIRD programs routes. From Calico 3.33 on, unset fields have other defaults. The
+// Calico that we are built with does not have the field of BGPConfigurations. Source: design/cluster-route-programming/DESIGN.md of Calico.
 type routeSettings struct {
 	version    string
 	felix, bgp string
 	// felixUnknown and bgpUnknown are why the fields of FelixConfigurations and of BGPConfigurations cannot be interpreted, "" where they can.
 	felixUnknown, bgpUnknown string
-	// wireguard is, for IPv4 (true) and IPv6, which setting enables WireGuard or may enable it. Felix then keeps the routes to nodes with WireGuard in a
-	// routing table of its own, from which BIRD does not learn: it reads the main one.
+	// wireguard names the setting that enables or may enable WireGuard, for IPv4 (true) and IPv6. Felix then keeps the routes to nodes with
+	// WireGuard in a separate routing table. BIRD does not learn from that table, because it reads the main one.
 	wireguard map[bool]string
 }
 
@@ -42,7 +42,7 @@ const (
 
 var programValues = []string{programsNone, programsAll, programsIPIP, programsNoEncap}
 
-// of returns who programs the routes to a pool's pods.
+// of returns whether Felix or BIRD programs the routes to the pods of an IPPool.
 func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
 	newer, known := s.newer()
 	out := s.by(p, newer)
@@ -57,7 +57,7 @@ func (s routeSettings) of(p apiv3.IPPoolSpec) plan.PoolRoutes {
 	return out
 }
 
-// unreadable returns which value of the pool or of the settings cannot be read, "" for none.
+// unreadable returns which value of the pool or of the settings cannot be parsed, "" for none.
 func (s routeSettings) unreadable(p apiv3.IPPoolSpec) string {
 	_, err := netip.ParsePrefix(p.CIDR)
 	switch {
@@ -65,13 +65,13 @@ func (s routeSettings) unreadable(p apiv3.IPPoolSpec) string {
 		return fmt.Sprintf("%q is no range", p.CIDR)
 	case !isMode(p.IPIPMode) || !isMode(p.VXLANMode):
 		return fmt.Sprintf("ipipMode is %q, vxlanMode %q", p.IPIPMode, p.VXLANMode)
-	case encapsulates(p.VXLANMode): // always Felix
+	case encapsulates(p.VXLANMode): // Felix programs these routes, whatever the settings
 		return ""
 	}
 	return cmp.Or(s.felixUnknown, s.bgpUnknown)
 }
 
-// undecided returns why values that can be read do not decide who programs the routes, "" where they do.
+// undecided returns why it is not decided who programs the routes, although all values can be parsed, "" if it is decided.
 func (s routeSettings) undecided(p apiv3.IPPoolSpec, releaseKnown bool) string {
 	cidr, err := netip.ParsePrefix(p.CIDR)
 	wireguard := s.wireguard[cidr.Addr().Is4()]
@@ -86,11 +86,11 @@ func (s routeSettings) undecided(p apiv3.IPPoolSpec, releaseKnown bool) string {
 	return ""
 }
 
-// felixHasIPIP is the first Calico with the new defaults.
+// felixHasIPIP is the first Calico whose defaults let Felix program IP-in-IP routes.
 var felixHasIPIP = version.MustParseGeneric("3.33.0")
 
-// newer reports whether Calico has the defaults of 3.33, and whether that is known. It is not known of a build without a number, or of a pre-release of
-// 3.33.0.
+// newer reports whether Calico has the defaults of 3.33, and whether that is known.
+// For a build without a version number, or a pre-release of 3.33.0, it is not known.
 func (s routeSettings) newer() (is, known bool) {
 	v, err := version.ParseGeneric(s.version)
 	if err != nil || v.Major() < 3 {
@@ -99,11 +99,11 @@ func (s routeSettings) newer() (is, known bool) {
 	return v.AtLeast(felixHasIPIP), !v.EqualTo(felixHasIPIP) || strings.TrimPrefix(s.version, "v") == felixHasIPIP.String()
 }
 
-// by returns who programs the routes with the defaults of 3.33, or with those of earlier releases.
+// by returns who programs the routes. If newer, unset fields have the defaults of 3.33, else those of earlier releases.
 func (s routeSettings) by(p apiv3.IPPoolSpec, newer bool) plan.PoolRoutes {
 	out := plan.PoolRoutes{CIDR: plan.Plain(p.CIDR, longestID), NotExported: p.DisableBGPExport, Selector: p.NodeSelector}
 	felix, bgp := cmp.Or(s.felix, programsIPIP), cmp.Or(s.bgp, programsNoEncap)
-	if !newer { // each programs all routes or none, and BIRD does so independently of Felix
+	if !newer { // Felix and BIRD each program all routes or none, and BIRD does so independently of Felix
 		felix, bgp = s.felix, programsAll
 		if s.bgp == programsNone {
 			bgp = programsNone
@@ -131,7 +131,7 @@ func isMode[M ~string](mode M) bool {
 	return slices.Contains([]M{"", "Never", "Always", "CrossSubnet"}, mode)
 }
 
-// routesKept is how long settings for routes are not read again.
+// routesKept is how long the settings for routes are used before they are read again.
 const routesKept = time.Minute
 
 // readRoutes reads what decides who programs routes, at most every routesKept.
@@ -184,7 +184,8 @@ type settingsList struct {
 	}
 }
 
-// routesRead is what the datastore has about routes. pools are nil until it was read once, and unknown is why the last attempt failed.
+// routesRead is what was read about routes from the datastore. pools are nil until
+// a read has succeeded. unknown is why the last read failed, "" if it succeeded.
 type routesRead struct {
 	pools    []apiv3.IPPool
 	settings routeSettings
@@ -207,7 +208,7 @@ func routesIn(list func(kind string, into any)) routesRead {
 	return routesRead{pools: pools.Items, settings: settings, marks: marks}
 }
 
-// with returns who programs routes where calico-node's pods have these variables.
+// with combines the settings with the variables of calico-node's pods, and returns who programs the routes.
 func (r routesRead) with(variables map[string]string) plan.Routes {
 	settings := r.settings
 	settings.wireguard = maps.Clone(settings.wireguard)
@@ -236,7 +237,7 @@ func (r routesRead) with(variables map[string]string) plan.Routes {
 	return out
 }
 
-// override replaces the settings of FelixConfigurations by that of a variable of calico-node, as Felix does.
+// override replaces a setting of FelixConfigurations by the value of a variable of calico-node, as Felix does.
 func (s *routeSettings) override(name, value string) {
 	unreadable := fmt.Sprintf("%s of calico-node's pods cannot be read: %s", name, value)
 	is := slices.IndexFunc(programValues, func(known string) bool { return strings.EqualFold(known, value) })
@@ -254,7 +255,7 @@ func (s *routeSettings) override(name, value string) {
 	}
 }
 
-// read takes the settings of the default object of a kind. What an object for some nodes sets otherwise cannot be interpreted.
+// read takes over the settings of the default object of a kind. If an object for some nodes sets another value, the settings count as unknown.
 func (s *routeSettings) read(kind string, found settingsList) {
 	programs, unknown := "", &s.bgpUnknown
 	if kind == apiv3.KindFelixConfiguration {
@@ -289,8 +290,8 @@ func (s *routeSettings) readWireguard(name string, enabled map[bool]bool) {
 	}
 }
 
-// relevantTo leaves out pools of an address family that no node has. A pool that selects no node, and of which no node has a block, may have no pods: it is
-// then not known whether BIRD carries routes to pods.
+// relevantTo leaves out pools of an address family that no node has. A pool that selects no node, and of which no node has a block, may have no
+// pods. Such a pool becomes unknown, because it does not prove that BIRD carries routes to pods.
 func relevantTo(nodes []plan.Node, pools []plan.PoolRoutes) (out []plan.PoolRoutes) {
 	for _, p := range pools {
 		cidr, err := netip.ParsePrefix(p.CIDR)
@@ -311,7 +312,7 @@ func relevantTo(nodes []plan.Node, pools []plan.PoolRoutes) (out []plan.PoolRout
 	return out
 }
 
-// forPods reports whether pods get addresses of the IPPool.
+// forPods reports whether pods get addresses from the IPPool.
 func forPods(spec apiv3.IPPoolSpec) bool {
 	return !spec.Disabled && (len(spec.AllowedUses) == 0 || slices.Contains(spec.AllowedUses, apiv3.IPPoolAllowedUseWorkload))
 }

@@ -34,7 +34,7 @@ const defaultConfig = "default"
 type watchStatus struct {
 	// missing is true where the API does not have the kind.
 	missing bool
-	// err is why it cannot be listed or watched at the moment.
+	// err is why the kind cannot be listed or watched at the moment.
 	err error
 	// relisted has the revisions of the last list, by name. A listed object replaces what is known, even if its revision is lower, as after a restored
 	// backup. A listed report may have been written at any time.
@@ -45,7 +45,7 @@ type watchStatus struct {
 	mustList bool
 }
 
-// store has the last known objects. The syncer fills it, and so do our own writes, so that what was written is observed next.
+// store has the last known objects. The syncer fills it. Our own writes fill it too, so that what was written is observed next.
 type store struct {
 	now     func() time.Time
 	changes chan struct{}
@@ -65,12 +65,12 @@ type store struct {
 	routes routesRead
 	// unread are fields that cannot be read, by kind and name of their object.
 	unread map[string]string
-	// locked is true while ClusterInformation says that the datastore must not be used. frozen is another reason why nothing may be written, "" for none,
-	// and locationErr is why it is not known where the objects are.
+	// locked is true while ClusterInformation says that the datastore must not be used. frozen is another reason why nothing may be written, ""
+	// for none. locationErr is why it is not known where the objects are, nil if it is known.
 	locked      bool
 	frozen      string
 	locationErr error
-	// version and clusterType are calicoVersion and clusterType of ClusterInformation. The latter names how Calico was installed.
+	// version and clusterType are calicoVersion and clusterType of ClusterInformation. clusterType names how Calico was installed.
 	version, clusterType string
 	// seenBGP is true once any report has shown an Established session to this process.
 	seenBGP bool
@@ -87,14 +87,14 @@ func newStore(now func() time.Time) *store {
 	return s
 }
 
-// stop ends updates: what is known then stays.
+// stop ends updates by the syncer: the objects known then stay.
 func (s *store) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
 }
 
-// ready returns why what is stored may be incomplete or out of date, nil where it is not.
+// ready returns why the stored objects may be incomplete or out of date, nil if they are not.
 func (s *store) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *store) freeze(why string) {
 	}
 }
 
-// setRoutes sets what the datastore has about routes. After an attempt that failed, the values of the last one stay.
+// setRoutes sets what was read about routes. If that read failed, pools and settings stay as in the read before.
 func (s *store) setRoutes(routes routesRead) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *store) setRoutes(routes routesRead) {
 	}
 }
 
-// fail sets why it is not known where the objects are, nil where it is.
+// setLocationErr sets why it is not known where the objects are, nil if it is known.
 func (s *store) setLocationErr(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *store) requireLists() {
 	}
 }
 
-// calicoNodes returns Calico's Nodes by name, which must not be changed.
+// calicoNodes returns Calico's Nodes by name. The Nodes must not be changed.
 func (s *store) calicoNodes() map[string]*libapiv3.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *store) failures() error {
 	return errors.Join(failing...)
 }
 
-// setWatchStatus sets whether a kind is missing or failing, and signals a change of that.
+// setWatchStatus sets whether a kind is missing or failing, and signals if either has changed.
 func (s *store) setWatchStatus(kind string, missing bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *store) watchStatus(kind string) watchStatus {
 	return *s.watchStatuses[kind]
 }
 
-// listed notes the revisions of a new list.
+// listed notes the revisions of the objects in a new list of a kind.
 func (s *store) listed(kind string, found []*model.KVPair) {
 	revisions := make(map[string]string, len(found))
 	for _, kvp := range found {
@@ -221,8 +221,8 @@ func (s *store) listed(kind string, found []*model.KVPair) {
 	w.relisted, w.unwatched, w.mustList = revisions, true, false
 }
 
-// mayWatch reports whether a kind may be watched without a new list. After a failure it may not: what a watch brings then may have happened long ago.
-// Reports may not after any end of a watch, because their time of arrival counts.
+// mayWatch reports whether a kind may be watched without a new list. After a failure it may not, because events of the watch may be old. Reports
+// need a new list after any end of a watch, because their time of arrival counts.
 func (s *store) mayWatch(kind string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,8 +253,9 @@ func (s *store) signal() {
 	}
 }
 
-// mayRequest reports whether the reporter of a report, which the API has like this now, is to be asked for a new one, and if so notes the time. One that
-// was asked has refreshRetry to answer. One whose answer has not arrived yet is not asked: clearing its report would lose the answer.
+// mayRequest reports whether a reporter is to be asked for a new report. live is the report as the API has it now. If live is filled in but the
+// store has it as cleared, the answer has not arrived yet: clearing the report would lose it. If live is cleared, the reporter has refreshRetry
+// to answer; after that, mayRequest notes the time of the new request.
 func (s *store) mayRequest(live *apiv3.CalicoNodeStatus) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,7 +291,8 @@ func (s *store) OnUpdates(updates []api.Update) {
 	}
 }
 
-// put keeps what one of our own requests has returned. It is newer than the last list, whose objects may arrive later.
+// put keeps an object that one of our own requests has returned. The object
+// is newer than the last list, even if the objects of that list arrive later.
 func (s *store) put(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,15 +302,15 @@ func (s *store) put(o client.Object) {
 	}
 }
 
-// forget removes an object that we have deleted, or not found.
+// forget removes an object that we have deleted or have not found.
 func (s *store) forget(kind, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(kind, name)
 }
 
-// upsert keeps an object unless a newer version is known, and reports whether it did. An object that was found, and not brought by a watch, may have been
-// written at any time.
+// upsert keeps an object unless a newer version is known, and reports whether it did. If found, the object was returned by a request of ours, not
+// by a watch, and may have been written at any time.
 func (s *store) upsert(object any, found bool) bool {
 	switch o := object.(type) {
 	case *apiv3.BGPPeer:
@@ -411,14 +413,15 @@ func (s *store) drop(kind, name string) {
 	s.signal()
 }
 
-// older reports whether resource version a is older than b. They are numbers in both datastores; a version that is none is not older.
+// older reports whether resource version a is older than b. Resource versions
+// are numbers in both datastores. If a or b is not a number, a is not older.
 func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)
 	return errX == nil && errY == nil && x < y
 }
 
-// supersedes reports whether one version of an object replaces another.
+// supersedes reports whether version after of an object replaces version before. An older version does so only if it is from the last list.
 func (s *store) supersedes(kind string, after, before metav1.Object) bool {
 	a, b := after.GetResourceVersion(), before.GetResourceVersion()
 	return a != b && (!older(a, b) || s.watchStatuses[kind].relisted[after.GetName()] == a)
@@ -431,8 +434,8 @@ func (s *store) reports() []*report {
 	return slices.SortedFunc(maps.Values(s.statuses), func(a, b *report) int { return strings.Compare(a.object.Name, b.object.Name) })
 }
 
-// source is the api.Client of the syncer. It notes which kinds are missing or failing: the syncer itself retries for ever, and does not tell a kind that is
-// not installed from one without objects.
+// source is the api.Client of the syncer. It notes which kinds are missing or failing. The syncer itself retries for ever, and does not tell a
+// kind that is not installed from a kind without objects.
 type source struct {
 	api.Client
 	store *store
@@ -456,14 +459,14 @@ func (s *source) List(ctx context.Context, list model.ListInterface, _ string) (
 	return found, err //nolint:wrapcheck // the syncer looks at the error's type
 }
 
-// Watch implements api.Client. Where mayWatch forbids a watch, its error makes the syncer list first.
+// Watch implements api.Client. If mayWatch forbids a watch, Watch returns an error that makes the syncer list first.
 func (s *source) Watch(ctx context.Context, list model.ListInterface, options api.WatchOptions) (api.WatchInterface, error) {
 	kind := kindOf(list)
 	if !s.store.mayWatch(kind) {
 		return nil, apierrors.NewResourceExpired("the watch was interrupted") //nolint:wrapcheck // the syncer looks at the error's type
 	}
 	w, err := s.Client.Watch(ctx, list, options)
-	// A revision that the API no longer has is no failure of the kind: the syncer lists it at once.
+	// If the API no longer has the revision, the kind is not failing: the syncer lists it at once.
 	if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		s.store.setWatchStatus(kind, false, err)
 	}

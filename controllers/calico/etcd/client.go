@@ -47,7 +47,7 @@ const timeout = 5 * time.Second
 // Client is a client.Client for Calico's etcd, without the methods that rrpool does not use. libcalico-go's own client is not used because it
 // drops the fields of a newer Calico from what it writes.
 type Client struct {
-	client.WithWatch // nil: methods that are not defined here are not used
+	client.WithWatch // nil: rrpool uses only the methods that are defined here
 
 	config apiconfig.EtcdConfig
 	kv     *clientv3.Client
@@ -55,7 +55,7 @@ type Client struct {
 	// endpoints and tls are those of kv.
 	endpoints []string
 	tls       *tls.Config
-	// ca is the content of the CA's file that kv uses. It reads the file once.
+	// ca is the content of the CA's file when kv was made. kv does not read the file again.
 	ca []byte
 	// interrupting is called before all watches are interrupted.
 	interrupting func()
@@ -78,7 +78,7 @@ func FromEnvironment() (*Client, error) {
 	return New(*config, func() {})
 }
 
-// New makes a Client. It makes no request, except that a user logs in. interrupting is called before Alive interrupts the watches.
+// New makes a Client. If a user is configured, it logs in; it makes no other request. interrupting is called before Alive interrupts the watches.
 func New(config apiconfig.EtcdConfig, interrupting func()) (*Client, error) {
 	c := &Client{config: config, scheme: runtime.NewScheme(), interrupting: interrupting}
 	c.watching, c.interrupt = context.WithCancel(context.Background())
@@ -113,11 +113,11 @@ func New(config apiconfig.EtcdConfig, interrupting func()) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() error { return c.kv.Close() } //nolint:wrapcheck // it is for the caller to say
 
-// ErrNewCA means that the CA's file has changed, which only a new client reads.
+// ErrNewCA means that the CA's file has changed. Only a new client reads the new file.
 var ErrNewCA = errors.New("the process ends, to begin anew with it")
 
-// Alive checks that etcd answers, has Calico's objects, and was not restored from a backup. If not, all watches end and must begin with a new
-// list: what they bring later may be old, and a watch from a revision that etcd does not have yet brings nothing.
+// Alive checks that etcd answers, has Calico's objects, and was not restored from a backup. If a check fails, all watches end and must begin with
+// a new list: their later events may be old, and a watch from a revision that etcd does not have yet brings none.
 func (c *Client) Alive(ctx context.Context) error {
 	err := c.check(ctx)
 	if err == nil || ctx.Err() != nil {
@@ -222,7 +222,7 @@ func parse(kv *mvccpb.KeyValue, into client.Object) error {
 	return nil
 }
 
-// parseAffinity reads a block affinity into the shape that it has in the apiserver. A deleted one has no value.
+// parseAffinity parses a block affinity into the shape that it has in the apiserver. A deleted affinity has no value in etcd, so it gets no spec.
 func parseAffinity(kv *mvccpb.KeyValue, deleted bool) (*unstructured.Unstructured, error) {
 	key, ok := model.BlockAffinityListOptions{}.KeyFromDefaultPath(string(kv.Key)).(model.BlockAffinityKey)
 	if !ok {
@@ -245,7 +245,7 @@ func parseAffinity(kv *mvccpb.KeyValue, deleted bool) (*unstructured.Unstructure
 	return o, nil
 }
 
-// item makes an object for a list from what etcd has of it. A deleted one has only a name and a version.
+// item makes an object of the type that a list has, from a key and value of etcd. A deleted object has only a name and a version.
 func (c *Client) item(kind string, list runtime.Object, kv *mvccpb.KeyValue, deleted bool) (client.Object, error) {
 	if kind == libapiv3.KindBlockAffinity {
 		return parseAffinity(kv, deleted)
@@ -267,7 +267,7 @@ func (c *Client) item(kind string, list runtime.Object, kv *mvccpb.KeyValue, del
 	return o, parse(kv, o)
 }
 
-// List implements client.Reader. It lists all objects at once, and leaves out those that cannot be read, both as libcalico-go does.
+// List implements client.Reader. It lists all objects in one request, and leaves out objects that cannot be parsed. libcalico-go does both too.
 func (c *Client) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	kind, err := c.kindOf(list)
 	if err != nil {
@@ -367,7 +367,7 @@ func (c *Client) Create(ctx context.Context, o client.Object, _ ...client.Create
 	return c.put(ctx, o, 0)
 }
 
-// Update implements client.Writer. Another version than the object's is a conflict.
+// Update implements client.Writer. If etcd has another version than the object's, the error is a conflict.
 func (c *Client) Update(ctx context.Context, o client.Object, _ ...client.UpdateOption) error {
 	revision, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -398,11 +398,13 @@ func (c *Client) Delete(ctx context.Context, o client.Object, opts ...client.Del
 	return err
 }
 
-// reporterVersion is stored in every CalicoNodeStatus. Calico's reporter (3.31) updates an object as etcd has it, and an update without a
-// resource version is refused for ever. With a wrong one it is a conflict, and the reporter then reads the right one.
+// reporterVersion is stored as resource version in every CalicoNodeStatus, and is wrong on purpose. Calico's reporter (3.31) updates an object
+// with the version that is stored in it. Without a version, the update is refused for ever. With a wrong version, it is a conflict, and the
+// reporter then reads the right version.
 const reporterVersion = "1"
 
-// put writes an object if its key still has a revision, 0 for a key that does not exist. It does not write what etcd has already.
+// put writes an object if its key still has the given revision; revision 0 means that
+// there must be no such key. If etcd has the same value already, it writes nothing.
 func (c *Client) put(ctx context.Context, o client.Object, revision int64) error {
 	kind, err := c.kindOf(o)
 	if err != nil {
@@ -447,7 +449,7 @@ func encode(kind string, o client.Object) ([]byte, error) {
 	return value, nil
 }
 
-// commit makes a write if the key still has a revision. If not, it returns the error that an apiserver would.
+// commit makes a write if the key still has the given revision. If not, it returns the error that an apiserver would.
 func (c *Client) commit(ctx context.Context, kind, name string, revision int64, write clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

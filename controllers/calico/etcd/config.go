@@ -22,7 +22,7 @@ import (
 
 // The variables by which Calico's components find its datastore.
 const (
-	// DatastoreVariable says which datastore it is.
+	// DatastoreVariable names the kind of datastore: kubernetes or etcdv3.
 	DatastoreVariable = "DATASTORE_TYPE"
 	endpointsVariable = "ETCD_ENDPOINTS"
 	discoveryVariable = "ETCD_DISCOVERY_SRV"
@@ -32,8 +32,8 @@ const (
 	keyVariable       = "ETCD_KEY_FILE"
 )
 
-// ConfigFromEnvironment reads where Calico's etcd is, as calicoctl does. It gives nil where Calico's objects are in the apiserver; no variable
-// but these is read then.
+// ConfigFromEnvironment reads where Calico's etcd is, as calicoctl does. If Calico's objects are in the apiserver, it returns nil. If
+// DATASTORE_TYPE says so, or no variable names an etcd, it reads no other variable.
 func ConfigFromEnvironment() (*apiconfig.EtcdConfig, error) {
 	named := slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.Contains(v, "ETCD_") || strings.Contains(v, DatastoreVariable) })
 	if !named || os.Getenv(DatastoreVariable) == string(apiconfig.Kubernetes) {
@@ -98,7 +98,7 @@ func (c *Client) checkFiles(now time.Time) error {
 	return nil
 }
 
-// validUntil returns when the first certificate of a file expires, or with all the latest such time.
+// validUntil returns when the first certificate of a file expires. If all, it returns the latest expiry of the file's certificates.
 func validUntil(content []byte, all bool) (until time.Time, err error) {
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
@@ -146,7 +146,7 @@ func (c *Client) explain(err error) error {
 	return fmt.Errorf("etcd of %s: %s: %s", at, text, c.remedy(err, text))
 }
 
-// remedy says what to do about an error, whose text this is.
+// remedy says what to do about err. text is the message of err in one line.
 func (c *Client) remedy(err error, text string) string {
 	has := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
