@@ -78,7 +78,7 @@ func (r *Result) see(name string) *Result { return r.reason(name).do("%s", reaso
 // refusal returns the error for a problem that keeps the manager from changing anything.
 func refusal(p plan.Problem) *Result { return fail("%s: %s", p.Reason, p.Message).see(p.Reason) }
 
-// unless returns a check that fails if the datastore reports a problem of that reason. If there is none, the result is OK, with the text otherwise.
+// unless returns a check that fails if the datastore reports a problem of that reason. If there is none, the result is fine(otherwise).
 func unless(name, otherwise string) func(facts) *Result {
 	return func(f facts) *Result {
 		if p := f.problem(name); p != nil {
