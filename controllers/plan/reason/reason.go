@@ -12,7 +12,7 @@ const (
 	State Severity = "State"
 	// Report is a problem during which the manager goes on with what it can do.
 	Report Severity = "Report"
-	// Provider is a problem for which no nodes are ordered or removed. Routing does not need the provider.
+	// Provider is a problem during which no nodes are ordered or removed. Routing does not need the provider.
 	Provider Severity = "Provider"
 	// Refusal is a problem for which the manager changes nothing, except that the safety net switches the mesh on.
 	Refusal Severity = "Refusal"
@@ -22,7 +22,7 @@ const (
 type Entry struct {
 	Name     string
 	Severity Severity
-	// Passing reports whether the problem may end by itself. The others need a person.
+	// Passing reports whether the problem may end by itself. Other problems need a person.
 	Passing bool
 	// Remedy is what a person does first. The section of the docs has the rest.
 	Remedy string
@@ -33,7 +33,7 @@ var table []Entry
 // All returns the table.
 func All() []Entry { return slices.Clone(table) }
 
-// Of returns the line of a reason, with its name only where the table lacks it.
+// Of returns the line of a reason. If the table lacks the reason, the line has only the name.
 func Of(name string) Entry {
 	if i := slices.IndexFunc(table, func(e Entry) bool { return e.Name == name }); i >= 0 {
 		return table[i]
@@ -59,7 +59,7 @@ func refusal(name, remedy string) string {
 	return add(Entry{Name: name, Severity: Refusal, Remedy: remedy})
 }
 
-// What takes too long, or comes back.
+// What takes too long, or comes back after rrpool has changed it.
 var (
 	MeshReversed   = report("MeshReversed", "let what writes the BGPConfiguration have nodeToNodeMeshEnabled: false and no nodeMeshPassword, or ignore these fields and the annotations rrpool.io/*")
 	LabelReturns   = report("LabelReturns", "find what writes it, and stop that")
@@ -107,7 +107,7 @@ var (
 	SelectorInvalid      = refusal("SelectorInvalid", "correct the field that the message names")
 )
 
-// The provider's problems. Those with Cloud and a kind are its errors.
+// The provider's problems. A reason that consists of Cloud and a cloud.Kind is an error of the provider.
 var (
 	CredentialsMissing    = provider("CredentialsMissing", "create the Secret with the command in the message")
 	CredentialsUnreadable = provider("CredentialsUnreadable", "apply config/rbac again")
@@ -134,7 +134,7 @@ var (
 	StepFailed           = passing("StepFailed", "read the message: forbidden means to apply config/rbac again, a webhook to let the manager write")
 )
 
-// What is no problem. Besides, a reason is the name of a step.
+// What is no problem. The name of a step can be a reason too.
 var (
 	AsExpected      = state("AsExpected")
 	Paused          = state("Paused")

@@ -14,13 +14,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Configuration is what nodes derive their BGP sessions from. It takes all nodes to have the same AS number and address families.
+// Configuration is what nodes derive their BGP sessions from. It assumes that all nodes have the same AS number and address families.
 type Configuration struct {
 	MeshOn       bool
 	meshPassword string
 	// peerings are sorted by precedence: the first that matches a session wins.
 	peerings []peering
-	// nodes are the indices of the kinds of nodes that speak BGP. names are the names of these nodes, sorted.
+	// nodes has the index of its kind for each node that speaks BGP. names are the names of these nodes, sorted.
 	nodes map[string]int
 	names []string
 	kinds []kind
@@ -47,7 +47,7 @@ type Side struct {
 // Fits reports whether a session with these sides can be Established.
 func (s Side) Fits(o Side) bool { return s.Password == o.Password && !s.Twice && !o.Twice }
 
-// sides are both sides of a session. silent: mine passes on no routes; unheard: yours does not.
+// sides are both sides of a session, mine and yours. mineSilent: my node passes on no routes; yoursSilent: your node passes on none.
 type sides struct {
 	mine, yours             Side
 	mineSilent, yoursSilent bool
@@ -207,8 +207,8 @@ func (c *Configuration) sides(a, b int) (sides, bool) {
 	return sides{mine: mine, yours: yours}, true
 }
 
-// Peered reports whether a BGPPeer gives a node a session with a peer's address at: one that names an address does so only in that address
-// family. Sessions of the mesh do not count.
+// Peered reports whether a BGPPeer gives a node a session with a peer's address at. If the BGPPeer
+// names an address, it does so only for that address family. Sessions of the mesh do not count.
 func (c *Configuration) Peered(node, peer string, at netip.Addr) bool {
 	s, ok := c.session(node, peer)
 	if !ok || node == peer || s.mine.Mesh && s.yours.Mesh {

@@ -24,18 +24,18 @@ type faults struct {
 	delays Delays
 	// perNode: each node is computed by itself, because nodes of one kind may differ after a fault.
 	perNode bool
-	// outages are the current ones, of a node (a pair with "") or of the link between two. ended is when a former one ended.
+	// outages are the current outages of nodes (a node paired with "") and of links between two nodes. ended is when the last one ended.
 	outages       map[pair]outage
 	ended         map[pair]time.Time
 	notReflecting map[string]time.Time // until when a node passes on nothing
 	recovering    map[string]time.Time // since when BIRD is in graceful restart recovery
 }
 
-// Outage says how other nodes see a BIRD that has ended: how long its sessions look Established, and how long its routes are kept.
+// Outage says for how long after the end of a BIRD other nodes see its sessions as Established (Seen), and keep its routes (Kept).
 type Outage struct{ Seen, Kept time.Duration }
 
-// The kinds of outages of a BIRD or of a link. A BIRD that is shut down withdraws its routes. The routes of one that is killed are kept by
-// graceful restart. That a host is off, BIRD hangs or a link loses packets is noticed after BIRD's hold time.
+// The kinds of outages of a BIRD or of a link. ShutDown: BIRD withdraws its routes. Killed: graceful restart keeps the
+// routes. Silent: a host is off, BIRD hangs or a link loses packets, which other nodes notice only after BIRD's hold time.
 var (
 	ShutDown = Outage{}
 	Killed   = Outage{Kept: 2 * time.Minute}
@@ -64,7 +64,7 @@ func (m *Model) Delay(d Delays) {
 	m.invalidate()
 }
 
-// invalidate drops cached results; nodes are then simulated one by one.
+// invalidate drops cached results. From then on, nodes are simulated one by one.
 func (m *Model) invalidate() {
 	m.cached, m.perNode = nil, true
 }
@@ -75,7 +75,7 @@ func (m *Model) Stop(node string) { m.Fail(node, "", ShutDown) }
 // Start starts calico-node on a node.
 func (m *Model) Start(node string) { m.endOutage(pairOf(node, "")) }
 
-// Cut ends the session of two nodes and prevents another one (lost), or permits it again.
+// Cut ends the session of two nodes and prevents new ones if lost is true. Otherwise it permits the session again.
 func (m *Model) Cut(a, b string, lost bool) {
 	if p := pairOf(a, b); lost {
 		m.Fail(a, b, ShutDown)
@@ -84,7 +84,7 @@ func (m *Model) Cut(a, b string, lost bool) {
 	}
 }
 
-// Fail begins an outage of BIRD on node a, or of the link between a and b if b is not "". It has no effect during another one.
+// Fail begins an outage of BIRD on node a, or of the link between a and b if b is not "". It has no effect during another outage of the same.
 func (m *Model) Fail(a, b string, as Outage) {
 	if p := pairOf(a, b); m.outages[p].at.IsZero() {
 		m.outages[p] = outage{as, m.now}
@@ -98,7 +98,7 @@ func (m *Model) endOutage(p pair) {
 	m.invalidate()
 }
 
-// StopReflecting makes a node pass on no routes of others until then. Its sessions stay.
+// StopReflecting makes a node pass on no routes of others until a time. Its sessions stay.
 func (m *Model) StopReflecting(node string, until time.Time) {
 	m.notReflecting[node] = until
 	m.invalidate()
@@ -110,7 +110,7 @@ func (m *Model) Recover(node string) {
 	m.invalidate()
 }
 
-// lost reports for a session that is Established since then whether an outage has ended its routes, and the session itself.
+// lost reports whether outages have ended the routes of a session that is Established since a time, and whether they have ended the session.
 func (m *Model) lost(a, b string, since time.Time) (routes, session bool) {
 	if len(m.outages) == 0 {
 		return false, false
@@ -124,8 +124,8 @@ func (m *Model) lost(a, b string, since time.Time) (routes, session bool) {
 	return routes, session
 }
 
-// oldestChange returns the time before which no change matters: sessions that changed earlier are Established, and were so when the earliest
-// outage began whose routes are still kept.
+// oldestChange returns the time before which no change matters. Sessions that changed earlier are
+// Established now, and were Established when the oldest outage began whose routes are still kept.
 func (m *Model) oldestChange() time.Time {
 	at := m.now
 	for _, o := range m.outages {
@@ -156,13 +156,13 @@ func (m *Model) connect(a, b string, began time.Time) time.Duration {
 	return m.delays.Connect(a, b, began)
 }
 
-// silent reports whether a node passes on nothing by a session that is Established since then.
+// silent reports whether a node passes on nothing by a session that is Established since a time.
 func (m *Model) silent(node string, since time.Time) bool {
 	began, recovers := m.recovering[node]
 	return recovers && m.now.Sub(began) < recovery && since.After(began)
 }
 
-// withFaults returns the sides of a session as faults change them. For a node in notReflecting no peer is a client, so it passes nothing on.
+// withFaults returns the sides of a session as faults change them. A node in notReflecting has no clients, so it passes nothing on.
 func (m *Model) withFaults(a, b string, s session) sides {
 	s.mine.Client = s.mine.Client && !m.now.Before(m.notReflecting[a])
 	s.yours.Client = s.yours.Client && !m.now.Before(m.notReflecting[b])
@@ -190,7 +190,7 @@ func (m *Model) visitChanges(visit func(time.Time) bool) {
 	}
 }
 
-// setRunning begins an outage of a node that is not Ready, and ends that of a Ready one.
+// setRunning begins an outage of a node that is not Ready. If the node is Ready, it ends the node's outage.
 func (m *Model) setRunning(n plan.Node) {
 	switch {
 	case !n.Ready:

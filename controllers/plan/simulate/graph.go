@@ -11,8 +11,8 @@ import "slices"
 // route's path have different IDs: no class comes twice, and no route returns to its sender. Neither is checked here.
 type graph struct {
 	size []int
-	id   []int32 // of the cluster ID, -1 for none
-	// links of each class, by the other class.
+	id   []int32 // index of the cluster ID, -1 for none
+	// links[a] are the links of class a.
 	links [][]link
 	// counted is how many steps all calls of count have taken.
 	counted int
@@ -21,9 +21,9 @@ type graph struct {
 // link stands for the sessions of each node of a class with each node of class to, which may be its own class.
 type link struct {
 	to int
-	// peerIsClient: nodes of to are clients of this class. served: this class is a client of them.
+	// peerIsClient: nodes of to are clients of this class. selfIsClient: this class is a client of them.
 	peerIsClient, selfIsClient bool
-	// mineSilent: this class advertises nothing to the other.
+	// silent: this class advertises nothing to the other.
 	silent bool
 }
 
@@ -110,7 +110,7 @@ func (l clusterList) with(id int32) clusterList {
 	return clusterList(out)
 }
 
-// within reports whether all of l is in o.
+// within reports whether all IDs of l are in o.
 func (l clusterList) within(o clusterList) bool {
 	for i := range len(l) {
 		if i >= len(o) || l[i]&^o[i] != 0 {

@@ -16,8 +16,8 @@ import (
 
 // kind is a set of nodes with the same cluster ID that the same BGPPeers select. A node that a BGPPeer names is a kind of its own.
 type kind struct {
-	// from are the peerings that are for these nodes, to those whose peers they are. automatic are those of from whose reverse side Calico
-	// configures by itself.
+	// from are the peerings for these nodes, by node or nodeSelector; to are the peerings whose peers
+	// these nodes are. automatic are those of from whose reverse side Calico configures by itself.
 	from, to, automatic bitset
 	clusterID           string
 }
@@ -29,7 +29,7 @@ func (s bitset) add(i int) { s[i/64] |= 1 << (i % 64) }
 
 func (s bitset) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
 
-// first returns the least number in both sets, or -1.
+// first returns the least number that is in both sets, or -1.
 func (s bitset) first(o bitset) int {
 	for i := range s {
 		if both := s[i] & o[i]; both != 0 {
@@ -47,7 +47,7 @@ type sorter struct {
 	// labels are the keys in the selectors.
 	labels  []string
 	matched map[string]matches // by the values of the labels
-	// byNode are the peerings by the node that they name, reaching by the address.
+	// byNode are the peerings by the node that they name, byAddress by the address of their peer.
 	byNode    map[string][]int
 	byAddress map[netip.Addr][]int
 
@@ -55,7 +55,7 @@ type sorter struct {
 	known map[string]int
 }
 
-// sideSelector is a selector of a peering: its nodeSelector, or with to its peerSelector.
+// sideSelector is a selector of a peering: its peerSelector if to is true, else its nodeSelector.
 type sideSelector struct {
 	*selector.Selector
 	peering int
@@ -96,12 +96,12 @@ func newSorter(roleLabel string, peerings []peering) *sorter {
 
 // The bounds of selectors in BGPPeers of others: the time and the stack that parsing takes grow faster than the text.
 const (
-	LongestSelector = 4 << 10  // bytes of one
+	LongestSelector = 4 << 10  // bytes of one selector
 	deepestSelector = 64       // nested parentheses
-	mostSelectors   = 64 << 10 // bytes of all BGPPeers of others
+	mostSelectors   = 64 << 10 // bytes of all selectors in BGPPeers of others
 )
 
-// Unread returns the names of BGPPeers of others whose selectors exceed these bounds. The model takes them to select no node.
+// Unread returns the names of BGPPeers of others whose selectors exceed these bounds. The model assumes that these BGPPeers select no node.
 func Unread(peers []plan.Peer) (names []string) {
 	left := mostSelectors
 	for _, p := range peers {
@@ -112,7 +112,7 @@ func Unread(peers []plan.Peer) (names []string) {
 	return names
 }
 
-// readable reports whether a BGPPeer's selectors are within the bounds. left is what remains of mostSelectors.
+// readable reports whether a BGPPeer's selectors are within the bounds. left is what remains of mostSelectors; readable reduces it.
 func readable(p plan.Peer, left *int) bool {
 	if !p.Owned {
 		*left -= len(p.NodeSelector) + len(p.PeerSelector)
@@ -135,14 +135,14 @@ func readable(p plan.Peer, left *int) bool {
 	return p.Owned || *left >= 0
 }
 
-// addSelector adds a selector. One that cannot be parsed matches no node.
+// addSelector adds a selector. A selector that cannot be parsed matches no node.
 func (s *sorter) addSelector(text string, peering int, to bool) {
 	sel, err := selector.Parse(text)
 	if err != nil {
 		return
 	}
 	s.selectors = append(s.selectors, sideSelector{sel, peering, to})
-	tokens, _ := tokenizer.Tokenize(text) // as Parse did
+	tokens, _ := tokenizer.Tokenize(text) // Parse has succeeded with the same text
 	for _, t := range tokens {
 		if t.Kind == tokenizer.TokLabel || t.Kind == tokenizer.TokHas {
 			s.labels = append(s.labels, t.Value)
@@ -191,7 +191,7 @@ func (s *sorter) newKind(a matches, clusterID string, named, reached []int) kind
 
 func (s *sorter) newBitset() bitset { return make(bitset, (len(s.peerings)+63)/64) }
 
-// match returns which selectors match a node.
+// match returns the peerings whose selectors match a node.
 func (s *sorter) match(n *plan.Node) matches {
 	var values []byte
 	for _, key := range s.labels {
@@ -222,7 +222,7 @@ func (s *sorter) match(n *plan.Node) matches {
 	return out
 }
 
-// label returns the value of a label that selectors are evaluated with.
+// label returns the value of a label in the evaluation of selectors, and whether the node has it. The role label has the value Slot.
 func (s *sorter) label(n *plan.Node, key string) (string, bool) {
 	if key == s.roleLabel {
 		if n.HasRoleLabel && !n.Relabel && n.Slot == "" {

@@ -24,7 +24,7 @@ type Model struct {
 	faults
 	scope plan.DatastoreOptions
 	now   time.Time
-	// given is the cluster as it was observed. What is not simulated is always as given.
+	// given is the cluster as it was observed. What is not simulated keeps its value from given.
 	given plan.Cluster
 	nodes []plan.Node // sorted by name
 	index map[string]int
@@ -41,7 +41,7 @@ type Model struct {
 	cached *snapshot
 }
 
-// version is the configuration of all nodes from a time on. appliedAt is when each node applies it, nil if all do at that time.
+// version is a configuration that nodes use from a time on. appliedAt is when each node applies it; if nil, all do so at the time from.
 type version struct {
 	from      time.Time
 	appliedAt map[string]time.Time
@@ -51,7 +51,7 @@ type version struct {
 	reports map[string][]reportedSession
 }
 
-// watch is a node whose status is requested: since when, and when a new report was last requested.
+// watch is a node whose status is requested. since is when that began, asked when a new report was last requested.
 type watch struct {
 	plan.StatusRequest
 	since, asked time.Time
@@ -68,7 +68,8 @@ func New(c plan.Cluster, scope plan.DatastoreOptions, now time.Time) *Model {
 	return m
 }
 
-// Reset replaces the cluster by an observed one whose nodes have already applied its datastore. calico-node does not run on nodes that are not Ready.
+// Reset replaces the cluster by an observed one whose nodes have already applied
+// what the datastore holds. calico-node does not run on nodes that are not Ready.
 func (m *Model) Reset(c plan.Cluster) {
 	m.Replace(c, m.scope)
 	m.versions[len(m.versions)-1].from = m.now
@@ -134,7 +135,7 @@ func (m *Model) configurePending() {
 	}
 }
 
-// versionsKept is how long versions are kept: the ages of sessions matter up to less than that.
+// versionsKept is how long versions are kept. Older changes do not matter: no decision depends on whether a session is older than that.
 const versionsKept = time.Hour
 
 // dropOld drops versions and cached reports that are not needed any more.
@@ -151,7 +152,7 @@ func (m *Model) sortedPeers() []plan.Peer {
 	return slices.SortedFunc(maps.Values(m.peers), func(a, b plan.Peer) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// SetCause sets the cause of the changes that follow, for Cause.
+// SetCause sets the cause of the changes that follow, which Cause returns later.
 func (m *Model) SetCause(why string) { m.cause = why }
 
 // Cause returns the cause of the configuration that nodes have now.
@@ -190,7 +191,7 @@ func (m *Model) Edit(name string, edit func(*plan.Node)) {
 	}
 }
 
-// Watch sets which nodes report their status. It returns the nodes that did not before, and whether any request differs.
+// Watch sets which nodes report their status. It returns the nodes that did not report before, and whether any request has changed.
 func (m *Model) Watch(want []plan.StatusRequest) (asked []string, changed bool) {
 	next := make(map[string]watch, len(want))
 	for _, w := range want {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Network is the stable result of a configuration: which nodes have sessions, and by how many paths each node has the routes of each other. It
+// Network is the stable result of a configuration: which nodes have sessions, and how many paths each node has to each other node. It
 // computes with classes of equal nodes, so its cost depends on the number of classes, not of nodes. It is not safe for concurrent use.
 type Network struct {
 	classes []Class
@@ -31,7 +31,7 @@ type Count struct {
 	More  bool   `json:"atLeast,omitempty"`
 }
 
-// Network returns the sessions and routes that result from c while the nodes that up accepts run, and no others.
+// Network returns the sessions and routes that result from c if only the nodes that up accepts run.
 func (c *Configuration) Network(up func(node string) bool) *Network {
 	names := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return !up(name) })
 	kind := func(name string) int { return c.nodes[name] }
@@ -63,8 +63,8 @@ func newNetwork[K comparable](names []string, key func(name string) K, clusterID
 	return n
 }
 
-// NetworkOf returns the network of nodes, sorted by name, in which the pairs have a session for which session returns up. Unlike with
-// Configuration.Network, nodes may have applied different states of the datastore.
+// NetworkOf returns the network of nodes whose names are sorted. Two nodes have a session if session returns
+// up for them. Unlike with Configuration.Network, nodes may have applied different states of the datastore.
 func NetworkOf(names []string, session func(a, b string) (mine, yours Side, up bool)) *Network {
 	name := func(name string) string { return name }
 	clusterID := func(name string) string {
@@ -124,7 +124,7 @@ func (n *Network) Sessions(node string) int {
 	return n.graph.degree(class)
 }
 
-// Paths counts the paths that node to has to a prefix of node from. Zero: to has no route.
+// Paths counts the paths to a prefix of one node (from) that another (to) has, 0 if it has no route.
 func (n *Network) Paths(from, to string) Count {
 	x, y, ok := n.pair(from, to)
 	if !ok {
@@ -140,7 +140,7 @@ func (n *Network) count(origin int) []Count {
 	return n.counts[origin]
 }
 
-// Senders returns the neighbours that send the routes of node from to node to, sorted: from itself, reflectors, or both.
+// Senders returns the neighbours that send the routes of one node (from) to another (to), sorted: the first node itself, reflectors, or both.
 func (n *Network) Senders(from, to string) []string {
 	x, y, ok := n.pair(from, to)
 	if !ok {
@@ -162,7 +162,7 @@ func (n *Network) Senders(from, to string) []string {
 	return out
 }
 
-// RIB counts the paths in a node's routing table to the prefixes of all other nodes, if each announces one.
+// RIB counts the paths in a node's routing table to the prefixes of all other nodes, if each of them announces one prefix.
 func (n *Network) RIB(node string) Count {
 	class := n.ClassOf(node)
 	_, all := n.heldPaths(class, func(origin int) int {
@@ -174,8 +174,8 @@ func (n *Network) RIB(node string) Count {
 	return all
 }
 
-// HeldPaths counts the paths in a node's routing table: the most to one prefix, and those to all prefixes, if each other node that announces
-// accepts has one prefix.
+// HeldPaths counts the paths in a node's routing table: the most to one prefix, and those
+// to all prefixes. It assumes that each other node that announces accepts has one prefix.
 func (n *Network) HeldPaths(node string, announces func(node string) bool) (most, all Count) {
 	return n.heldPaths(n.ClassOf(node), func(origin int) (others int) {
 		for _, name := range n.classes[origin].Nodes {
@@ -187,7 +187,7 @@ func (n *Network) HeldPaths(node string, announces func(node string) bool) (most
 	})
 }
 
-// heldPaths is HeldPaths for a node of a class, given the number of other nodes of each class that announce. If class is -1 there are none.
+// heldPaths is HeldPaths for a node of a class, given the number of other nodes of each class that announce. If class is -1, it returns 0.
 func (n *Network) heldPaths(class int, others func(origin int) int) (most, all Count) {
 	if class < 0 {
 		return Count{}, Count{}
@@ -201,11 +201,11 @@ func (n *Network) heldPaths(class int, others func(origin int) int) (most, all C
 	return most, all
 }
 
-// Pair is a node without a route to the blocks of another.
+// Pair is two nodes, of which From has no route to the blocks of To.
 type Pair struct{ From, To string }
 
-// Unreached returns the pairs of nodes accepted by want of which the first has no path to the second's prefixes, sorted. It looks at no more than
-// two nodes of each class.
+// Unreached returns the pairs of nodes whose first node has no path to the second's prefixes,
+// sorted. It considers only nodes that want accepts, and at most two of each class.
 func (n *Network) Unreached(want func(node string) bool) []Pair {
 	nodes := n.samples(want)
 	var out []Pair
@@ -230,7 +230,7 @@ func (n *Network) Unreached(want func(node string) bool) []Pair {
 	return out
 }
 
-// samples returns up to two nodes of each class that want accepts.
+// samples returns for each class up to two of its nodes that want accepts.
 func (n *Network) samples(want func(node string) bool) [][]string {
 	out := make([][]string, len(n.classes))
 	for i, c := range n.classes {
@@ -243,8 +243,8 @@ func (n *Network) samples(want func(node string) bool) [][]string {
 	return out
 }
 
-// Depth returns the smallest number of reflectors, up to most, without which two of the nodes that want accepts have no route to each other: 0 if
-// two have none now. Only nodes with a cluster ID that want does not accept may fail.
+// Depth returns the smallest number of reflectors whose failure leaves two of the nodes that want accepts without a route to each
+// other, but never more than most; 0 if two have no route now. Only nodes with a cluster ID that want does not accept may fail.
 func (n *Network) Depth(most int, want func(node string) bool) int {
 	d := depth{graph: n.graph.resized(sizes(n.classes)), mayNotFail: make([]int, len(n.classes))}
 	for i, c := range n.classes {
@@ -265,15 +265,15 @@ func (n *Network) Depth(most int, want func(node string) bool) int {
 	return most
 }
 
-// depth computes Network.Depth. While one node of a class passes routes on, the failure of the others has no effect. So either none of a class
-// fail, or all that may.
+// depth computes Network.Depth. While one node of a class passes routes on, the failure of the
+// others has no effect. So it only considers the failure of all nodes of a class that may fail.
 type depth struct {
 	graph      *graph
 	mayNotFail []int // by class, how many nodes may not fail
 }
 
-// cutSize returns how many reflectors, but no more than most, must fail until class to has no route to origin: on each path, all of one class
-// that may fail as a whole.
+// cutSize returns how many reflectors, at most most, must fail until class to has no route to class origin. On each path,
+// one class must fail. A class can fail only if its nodes that may not fail do not pass the routes on by themselves.
 func (d *depth) cutSize(origin, to, most int) int {
 	way, ok := d.graph.shortestPath(origin, to)
 	if !ok {

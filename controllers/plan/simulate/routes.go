@@ -16,11 +16,11 @@ type heldRoute struct {
 	before int
 }
 
-// mostFollowed is the most routes of one origin that are followed. Working networks have far fewer.
+// mostFollowed is the maximum number of routes of one origin that propagate follows. Working networks have far fewer.
 const mostFollowed = 1 << 16
 
-// propagation computes which classes learn the route of a node of class origin. Of the routes that one class holds, it follows only those that
-// others might refuse least: see learn.
+// propagation computes which classes learn the route of a node of class origin. If a class holds
+// a route that goes wherever another one would go, the other one is not followed: see learn.
 type propagation struct {
 	*graph
 	origin int
@@ -73,7 +73,7 @@ func (s *propagation) reflect(i int) bool {
 	return true
 }
 
-// learn keeps a route that its class may pass on, unless it holds one that goes wherever this one does.
+// learn keeps a route if its class may pass it on, and holds no other route that goes wherever this one does.
 func (s *propagation) learn(h heldRoute) {
 	if !s.reflects(h.class, h.list) || len(s.all) >= mostFollowed {
 		return
@@ -124,9 +124,9 @@ func (g *graph) shortestPath(origin, to int) (classes []int, ok bool) {
 	return classes, ok
 }
 
-// The bounds of counting, in advertisements from one class to another: enough for one origin, enoughAll for all origins of a network, and few for
-// each further origin after that. Working networks take far fewer; 11 reflectors in full mesh, each with a cluster ID of its own, take about
-// 150,000 for one origin.
+// The bounds of counting, in advertisements from one class to another: stepsPerOrigin for one origin, stepsInAll
+// for all origins of a network, and fewestSteps for each further origin once these are used up. Working networks
+// take far fewer; 11 reflectors in full mesh, each with a cluster ID of its own, take about 150,000 for one origin.
 const (
 	stepsPerOrigin = 1 << 20
 	stepsInAll     = 1 << 23
@@ -140,9 +140,10 @@ type heldCounts [][2]Count
 type counting struct {
 	*graph
 	origin int
-	// heldRoute is the number of paths of a node, by class.
+	// held is the number of paths of a node, by class.
 	held []Count
-	// next are the paths that are still to be passed on, by cluster list. All these lists have one length. order is the order in which they came.
+	// next are the paths that are still to be passed on, by cluster list. All these
+	// lists have the same length. order has the lists in the order in which they came.
 	next        map[clusterList]heldCounts
 	order       []clusterList
 	steps, most int
@@ -172,7 +173,7 @@ func (g *graph) count(origin int) []Count {
 	return c.held
 }
 
-// reflect passes on the paths with the cluster list before.
+// reflect passes on the paths whose cluster list is before.
 func (c *counting) reflect(before clusterList, held heldCounts) {
 	for class, n := range held {
 		fromClients, fromOthers := n[0], n[1]

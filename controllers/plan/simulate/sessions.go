@@ -9,21 +9,21 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// session is a session of two nodes at a time.
+// session is a session of two nodes, as of one point in time.
 type session struct {
 	sides
 	// since is when the session was or will be Established.
 	since time.Time
-	// dropped: an outage has ended its routes; gone: nodes do not report it as Established any more.
+	// dropped: an outage has removed its routes. gone: nodes do not report it as Established any more.
 	dropped, gone bool
 }
 
-// versionOf returns the index of the version that a node has applied, for "" that of nodes without a delay of their own.
+// versionOf returns the index of the version that a node has applied. For "" it is the version of nodes without a delay of their own.
 func (m *Model) versionOf(node string) int {
 	return m.versionBefore(node, len(m.versions), m.now.Add(1))
 }
 
-// versionBefore returns the last version earlier than the i-th that a node had applied before a time.
+// versionBefore returns the index of the last version before the i-th that a node had applied before a time.
 func (m *Model) versionBefore(node string, i int, before time.Time) int {
 	for i--; i > 0 && !m.versions[i].appliedBy(node).Before(before); {
 		i--
@@ -39,7 +39,7 @@ func (v *version) appliedBy(node string) time.Time {
 	return v.from
 }
 
-// session returns the session of a with b, and whether both have it configured. It looks for the last change of the session no further back than back.
+// session returns the session of nodes a and b, and whether both have it configured. It ignores changes of the session before the time back.
 func (m *Model) session(a, b string, back time.Time) (session, bool) {
 	i, j := m.versionOf(a), m.versionOf(b)
 	is, ok := m.sides(a, b, i, j)
@@ -69,15 +69,15 @@ func (m *Model) session(a, b string, back time.Time) (session, bool) {
 	return out, true
 }
 
-// sides returns the sides of the session of a, which has the i-th version, and b, which has the j-th.
+// sides returns the sides of the session if a has applied the i-th version and b the j-th, and whether it can be Established.
 func (m *Model) sides(a, b string, i, j int) (sides, bool) {
 	mine, here := m.versions[i].Side(a, b)
 	yours, there := m.versions[j].Side(b, a)
 	return sides{mine: mine, yours: yours}, here && there && mine.Fits(yours)
 }
 
-// up reports whether a node exists, and its BIRD runs or others keep its routes. A new node counts once it has applied a configuration; if nodes
-// are simulated one by one, from the beginning.
+// up reports whether a node exists, and either its BIRD runs or others keep its routes. A new node counts
+// once it has applied a configuration, or as soon as it speaks BGP if nodes are simulated one by one.
 func (m *Model) up(node string) bool {
 	i, there := m.index[node]
 	_, configured := m.versions[m.versionOf(node)].nodes[node]
@@ -103,7 +103,7 @@ func (m *Model) Observe() plan.Cluster {
 			st := m.status(w)
 			out.Statuses[name] = st
 			if slices.ContainsFunc(st.Sessions, func(s plan.Session) bool { return s.Established }) {
-				m.given.BGPUnknown, out.BGPUnknown = "", "" // as the datastore's adapter has it
+				m.given.BGPUnknown, out.BGPUnknown = "", "" // as the datastore's adapter does
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (m *Model) status(w watch) plan.Status {
 	return st
 }
 
-// Report returns what a node would report now. Unlike in Observe, the ages of sessions are their true ones.
+// Report returns what a node would report now. Unlike in Observe, sessions have their true ages.
 func (m *Model) Report(node string, routes bool) plan.Status {
 	st := plan.Status{Node: node}
 	for _, r := range m.reportedSessions(node) {
@@ -191,7 +191,8 @@ func (m *Model) reportedSessions(node string) []reportedSession {
 	return out
 }
 
-// addShared adds a session with an address that several nodes have: Calico configures one session with an address, and none with the node's own.
+// addShared adds a session with an address that several nodes share. Calico
+// configures only one session with such an address, and none if it is the node's own.
 func addShared(out []reportedSession, r reportedSession, self plan.Node) []reportedSession {
 	i := slices.IndexFunc(out, func(o reportedSession) bool { return o.peer == r.peer && o.kind == r.kind })
 	switch {
@@ -221,8 +222,8 @@ func (m *Model) routes(to string) []plan.Route {
 	return out
 }
 
-// snapshot is the network of Established sessions at a time. It is valid until a time at which a session may come up, a node may apply a version
-// or a fault may end.
+// snapshot is the network of the sessions that are Established at a time. It is valid until
+// the next time at which a session may come up, a node may apply a version or a fault may end.
 type snapshot struct {
 	at, until time.Time
 	reports   map[string][]reportedSession
@@ -270,7 +271,8 @@ func (m *Model) Connected(a, b string) bool {
 	return !gone && m.snapshot().Connected(a, b)
 }
 
-// classKey returns a key of what the sessions of a node depend on in those versions.
+// classKey returns a key that nodes share if they have the same kind in all
+// versions from first to last. If nodes are simulated one by one, it is the name.
 func (m *Model) classKey(name string, first, last int) string {
 	if m.perNode {
 		return name
@@ -295,12 +297,12 @@ func (m *Model) SameClass(name string) []string {
 	return []string{name}
 }
 
-// Unreached is Network.Unreached of the network of now.
+// Unreached returns Network.Unreached for the network of now.
 func (m *Model) Unreached(want func(plan.Node) bool) []Pair {
 	return m.snapshot().Unreached(func(name string) bool { return want(m.nodes[m.index[name]]) })
 }
 
-// Sessions counts the Established sessions of the cluster, and the most that one reflector and one client have.
+// Sessions counts the Established sessions of the cluster, and returns the most that any reflector and any client have.
 func (m *Model) Sessions() (all, perReflector, perClient int) {
 	now := m.snapshot()
 	for class, c := range now.classes {
@@ -322,7 +324,7 @@ func (m *Model) Settled() bool {
 	return !m.versions[len(m.versions)-1].from.Add(Connect).After(m.now)
 }
 
-// ChangeTimes returns the times from now until d later at which nodes apply a change or sessions come up, sorted.
+// ChangeTimes returns the times within d from now at which nodes apply a change or sessions come up, sorted.
 func (m *Model) ChangeTimes(d time.Duration) []time.Time {
 	var out []time.Time
 	for _, v := range m.versions[1:] {

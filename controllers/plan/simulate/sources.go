@@ -25,8 +25,8 @@ const (
 	SourceMachines Source = "Machines"
 )
 
-// Sources returns the source of each node that speaks BGP, from its configuration: sessions need not be Established. If a node has several
-// sources, it is the first in the list above.
+// Sources returns the source of each node that speaks BGP, from its configuration: sessions need not
+// be Established. If a node has several sources, it returns the first of them in the list above.
 func Sources(roleLabel string, c plan.Cluster) map[string]Source {
 	config := NewConfiguration(roleLabel, c.Nodes, c.BGP, c.Peers)
 	network := config.Network(func(string) bool { return true })
@@ -67,13 +67,13 @@ func (n *Network) source(class int, mesh bool) Source {
 	return out
 }
 
-// RouterPeers returns the nodes with a session to a router outside of the cluster, with the name of the first BGPPeer for it. BGPPeers of rrpool,
-// to pods and to the node itself do not count.
+// RouterPeers returns the nodes with a session to a router outside of the cluster, with the name of the
+// first BGPPeer for it. BGPPeers of rrpool do not count, nor do BGPPeers with pods or with the node itself.
 func RouterPeers(roleLabel string, nodes []plan.Node, peers []plan.Peer) map[string]string {
 	return peersAt(roleLabel, nodes, peers, func(a netip.Addr) bool { return !plan.IsMachineAddress(a, nodes) })
 }
 
-// peersAt is RouterPeers for BGPPeers with an address that are accepts.
+// peersAt returns the same as RouterPeers, for BGPPeers with an address for which the function are returns true.
 func peersAt(roleLabel string, nodes []plan.Node, peers []plan.Peer, are func(netip.Addr) bool) map[string]string {
 	var outside []peering
 	for _, p := range peers {

@@ -15,8 +15,9 @@ const Most = 1000
 // ratioForm is the syntax of spec.sizing.ratio: a decimal without an exponent.
 var ratioForm = regexp.MustCompile(`^(\d+\.?\d*|\.\d+)$`)
 
-// Reflectors returns the number of reflectors in each zone for a number of nodes (Ready, speaking BGP, not dedicated reflectors). In all zones together it is
-// at least what the sizing method asks for, unless that would exceed max. If the spec cannot be satisfied, the error names the field.
+// Reflectors returns the number of reflectors in each zone for a number of nodes (Ready, speaking
+// BGP, not dedicated reflectors). In all zones together it is at least what the sizing method asks
+// for, unless that would exceed max. If the spec cannot be satisfied, the error names the field.
 func Reflectors(spec v1alpha1.SizingSpec, nodes, zones int) (perZone int, err error) {
 	if zones < 1 {
 		return 0, fmt.Errorf("sizing for %d zones: at least one zone is needed", zones)
@@ -65,7 +66,7 @@ func linear(ratio string, nodes int) (int, error) {
 	return int(whole.Int64()), nil
 }
 
-// stepping returns the reflectors of the first step that covers nodes; beyond all steps, those of the last.
+// stepping returns the reflectors of the first step that covers nodes; if none does, those of the last step.
 func stepping(steps []v1alpha1.SizingStep, nodes int) (int, error) {
 	if len(steps) == 0 {
 		return 0, fmt.Errorf("spec.sizing.steps: empty, but spec.sizing.method is Stepping: give at least one step")
@@ -78,7 +79,8 @@ func stepping(steps []v1alpha1.SizingStep, nodes int) (int, error) {
 	return int(steps[len(steps)-1].Reflectors), nil
 }
 
-// spread returns the number per zone, rounded up; rounded down if that would exceed high. It must keep low.
+// spread returns the number per zone, rounded up, or rounded down if rounding up would
+// exceed high. If the zones together then have fewer than low, it returns an error.
 func spread(total, zones, low, high, minPerZone int) (int, error) {
 	share := max((total+zones-1)/zones, minPerZone)
 	if share*zones > high && share > minPerZone {

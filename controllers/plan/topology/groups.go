@@ -10,14 +10,15 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// mostGroups is the most groups of a layout: each is a BGPPeer that every node processes.
+// mostGroups is the maximum number of groups in a layout. Each group adds a BGPPeer, which every node processes.
 const mostGroups = 200
 
-// sizeGroups is the number of groups of a Quorum or MultiCluster without racks and zones. With so many, the numbers of clients of reflectors
-// differ by a few percent, and no group is divided when reflectors are added.
+// sizeGroups is the number of groups of a Quorum or MultiCluster without racks and zones. With 12 groups, the
+// reflectors' numbers of clients differ by only a few percent, and no group is divided when reflectors are added.
 const sizeGroups = 12
 
-// slack is how many clients more than the smallest group the open group of a Quorum may have before another becomes the open one, which changes two BGPPeers.
+// slack is how many clients the open group of a Quorum may have more than the smallest
+// group. If it has more, another group becomes the open one, which changes two BGPPeers.
 const slack = 8
 
 // division is how clients are divided into groups.
@@ -26,7 +27,7 @@ type division int
 const (
 	byLabel division = iota // by a label that the user names
 	byZone
-	bySize // by the label that rrpool writes
+	bySize // by plan.RackLabel, which rrpool writes
 )
 
 // census counts clients by a label's value.
@@ -38,7 +39,7 @@ type census struct {
 	ungrouped []*plan.Node
 }
 
-// tally counts the clients with one value.
+// tally counts the clients that have one value of the label.
 type tally struct {
 	clients int
 	zones   map[string]int
@@ -82,7 +83,7 @@ func newCensus(by division, spec Spec, clients []plan.Node) *census {
 	return c
 }
 
-// group returns the group of a value, and adds it if there is none.
+// group returns the group of a label value. If there is none, it adds one.
 func (c *census) group(value string) *tally {
 	if c.groups[value] == nil {
 		c.groups[value] = &tally{zones: map[string]int{}}
@@ -90,7 +91,7 @@ func (c *census) group(value string) *tally {
 	return c.groups[value]
 }
 
-// names returns the names of the groups, sorted; numbers by their value.
+// names returns the names of the groups, sorted. Names that are numbers come first, in numerical order.
 func (c *census) names() []string {
 	return slices.SortedFunc(maps.Keys(c.groups), byNumber)
 }
@@ -102,12 +103,12 @@ func byNumber(a, b string) int {
 	return cmp.Or(plan.TrueFirst(errX == nil, errY == nil), cmp.Compare(x, y), cmp.Compare(a, b))
 }
 
-// currentOpen returns the index of the group that accepts clients now, or -1.
+// currentOpen returns the index of the group that is open now (see Group.Open), or -1.
 func currentOpen(spec Spec, groups []string) int {
 	return slices.IndexFunc(groups, func(name string) bool { return slices.Contains(spec.Open, peerName(spec.Kind, name)) })
 }
 
-// largest returns the rack with most clients. Clients without a rack count in the open one; if none is open yet, in the first.
+// largest returns the rack with most clients. Clients without a rack count as clients of the open rack, or of the first if none is open yet.
 func (c *census) largest(spec Spec) (name string, clients int) {
 	names := c.names()
 	open := max(0, currentOpen(spec, names))
@@ -123,8 +124,9 @@ func (c *census) largest(spec Spec) (name string, clients int) {
 	return name, clients
 }
 
-// chooseDivision returns the census by the division to use: by the label that the user names; else by zone, if there are two and none has too
-// many clients; else by size. Once most clients have the label of a division by size, that stays.
+// chooseDivision returns the census by the division to use. If the user names a label, it is by
+// that label. If most clients have plan.RackLabel already, it stays by size. Else it is by zone if
+// two zones have clients and, for a Quorum or Hierarchy, none gets too many clients; else by size.
 func chooseDivision(spec Spec, clients []plan.Node, zones []string) *census {
 	if spec.RackLabel != "" {
 		return newCensus(byLabel, spec, clients)
@@ -156,8 +158,8 @@ func chooseDivision(spec Spec, clients []plan.Node, zones []string) *census {
 	return sized
 }
 
-// assignRacks gives the clients without a rack one, in l.Racks, and returns the open rack. While no group has reflectors (serving), they are
-// divided evenly. Later they all get the open rack, whose BGPPeer selects them already.
+// assignRacks assigns racks, in l.Racks, to the clients that have none, and returns the open rack. serving are the groups that have
+// reflectors. While there are none, the clients are divided evenly. Later all of them get the open rack, whose BGPPeer selects them already.
 func (l *Layout) assignRacks(spec Spec, c *census, serving []string) (open string) {
 	names := c.names()
 	if len(names) == 1 {
@@ -180,7 +182,7 @@ func (l *Layout) assignRacks(spec Spec, c *census, serving []string) (open strin
 	return open
 }
 
-// counts returns the numbers of clients of groups.
+// counts returns the number of clients of each of these groups.
 func (c *census) counts(names []string) []int {
 	out := make([]int, len(names))
 	for i, name := range names {
@@ -194,8 +196,8 @@ func (c *census) counts(names []string) []int {
 // smallest returns the index of the first of the smallest counts.
 func smallest(counts []int) int { return slices.Index(counts, slices.Min(counts)) }
 
-// chooseOpen returns which of the groups with reflectors (serving) is the open one. It stays the same while a client of it has no label yet, or
-// there is room: in a Hierarchy up to MaxClients, in a Quorum up to slack more than the smallest.
+// chooseOpen returns which of the groups with reflectors (serving) is the open one. The open group stays the same while clients
+// have no label yet, or while it has room: in a Hierarchy up to MaxClients, in a Quorum up to slack more than the smallest group.
 func (c *census) chooseOpen(spec Spec, serving []string) string {
 	counts := c.counts(serving)
 	room := func(n int) bool { return n <= slices.Min(counts)+slack }
@@ -211,8 +213,8 @@ func (c *census) chooseOpen(spec Spec, serving []string) string {
 	return serving[smallest(counts)]
 }
 
-// addRacks adds as many racks as the clients need, in a census by size. Racks that have reflectors are kept until they have no clients and the
-// others have room for a tenth of MaxClients.
+// addRacks adds as many racks as the clients need to a census by size. A rack that has
+// reflectors but no clients is kept unless the other racks have room for a tenth of MaxClients.
 func (c *census) addRacks(spec Spec) {
 	room := func() int {
 		room := -len(c.ungrouped)

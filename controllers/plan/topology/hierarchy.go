@@ -17,7 +17,8 @@ type tiers struct {
 	perRack, spines int
 }
 
-// newTiers returns the racks and spines for at least the number of slots that these need. More slots become further spines, up to MaxPaths.
+// newTiers returns the racks and spines for so many slots, or for as many as these need
+// at least. Further slots become spines, or reflectors of the only rack, up to MaxPaths.
 func newTiers(spec Spec, clients []plan.Node, zones []string, slots int) *tiers {
 	c := chooseDivision(spec, clients, zones)
 	if c.division == bySize {
@@ -66,7 +67,7 @@ func arrangeTiers(spec Spec, s Session, clients, reflectors []plan.Node, zones [
 		open = l.assignRacks(spec, t.census, serving)
 	} else if now >= 0 {
 		open = serving[now]
-	} else { // the rack that was the first, which has the lowest cluster ID
+	} else { // the first rack, which has the lowest cluster ID
 		inRacks := slices.DeleteFunc(slices.Clone(l.Slots), func(s Slot) bool { return s.Spine })
 		open = slices.MinFunc(inRacks, func(a, b Slot) int {
 			return cmp.Compare(placeOf(spec.ClusterID, a.ClusterID), placeOf(spec.ClusterID, b.ClusterID))
@@ -111,13 +112,13 @@ type placement struct {
 	zone     []string // by slot: the zone of its node
 	occupied []bool   // by slot: whether it had a node before
 	free     map[string][]string
-	zones    []string // that have free nodes
+	zones    []string // the zones that have free nodes
 	home     func(rack string) string
 }
 
-// placeReflectors assigns the free slots to the nodes that have none. A rack gets its first reflector from the zone that most of its clients are
-// in, the second from another zone, and so on; spines are from different zones. Slots are kept free for future nodes, up to perZone in each zone,
-// so that no reflector changes its slot when these join.
+// placeReflectors assigns the free slots to the nodes without a slot. A rack gets its first reflector from the zone
+// that most of its clients are in, the second from another zone, and so on; spines are from different zones. Slots are
+// kept free for future nodes, up to perZone in each zone, so that no reflector changes its slot when these nodes join.
 func (l *Layout) placeReflectors(t *tiers, zones []string, reflectors []plan.Node, perZone int, free map[string][]string) {
 	p := &placement{
 		slots: l.Slots, zone: make([]string, len(l.Slots)), occupied: make([]bool, len(l.Slots)), free: free,
@@ -158,7 +159,7 @@ func (p *placement) place(i int) {
 	used, home := p.used(p.slots[i].Group), p.home(p.slots[i].Group)
 	offered := slices.DeleteFunc(slices.Clone(p.zones), func(z string) bool { return len(p.free[z]) == 0 })
 	if len(offered) == 0 {
-		p.occupied[i] = true // has no node to exchange
+		p.occupied[i] = true // no node is left for this slot, so exchange must skip it
 		return
 	}
 	zone := slices.MinFunc(offered, func(a, b string) int {
@@ -184,8 +185,8 @@ func (p *placement) used(group string) map[string]int {
 	return used
 }
 
-// exchange swaps the node of a newly assigned slot with that of another one, if all reflectors of its group are in one zone, and those of the
-// other group will not be.
+// exchange swaps the nodes of two newly assigned slots if all reflectors of the first slot's group
+// are in one zone, and the reflectors of the second slot's group will not be after the swap.
 func (p *placement) exchange(i int) {
 	if p.occupied[i] {
 		return

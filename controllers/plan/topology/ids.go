@@ -11,8 +11,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Cluster IDs are counted from the one in the spec, which is that of Single and Quorum: an ID's place is its distance from that. Other topologies
-// have places of their own, since a reflector refuses routes with its own ID in the cluster list.
+// A cluster ID's place is its distance from the ID in the spec, which Single and Quorum have. A
+// reflector refuses routes with its own ID in the cluster list, so other topologies have places
+// of their own: 1 for spines, 2 to 255 for racks, 256 to 511 for the slots of a MultiCluster.
 const (
 	spineID     = 1
 	firstRackID = 2
@@ -20,7 +21,7 @@ const (
 	endOfIDs    = 512
 )
 
-// clusterID returns the ID at a place. IDs count like IPv4 addresses, without 0.0.0.0.
+// clusterID returns the ID at a place. IDs count like IPv4 addresses and wrap around; 0.0.0.0 is left out.
 func clusterID(first string, place int) string {
 	base := idNumber(first)
 	at := base + uint32(place) //nolint:gosec // G115: places are small, and the sum may overflow
@@ -32,7 +33,7 @@ func clusterID(first string, place int) string {
 	return netip.AddrFrom4(bytes).String()
 }
 
-// placeOf returns the place of an ID, math.MaxInt if it is not valid.
+// placeOf returns the place of an ID, math.MaxInt if the ID is not valid.
 func placeOf(first, id string) int {
 	base, at := idNumber(first), idNumber(id)
 	if at == 0 {
@@ -45,7 +46,7 @@ func placeOf(first, id string) int {
 	return int(place)
 }
 
-// idNumber returns an ID as a number, 0 if it is not valid.
+// idNumber returns an ID as a number, 0 if the ID is not valid.
 func idNumber(id string) uint32 {
 	addr, err := netip.ParseAddr(id)
 	if err != nil || !addr.Is4() {
@@ -55,9 +56,9 @@ func idNumber(id string) uint32 {
 	return binary.BigEndian.Uint32(bytes[:])
 }
 
-// assignIDs assigns a cluster ID to each rack, or in a MultiCluster to each slot, with a place in [from, to). A rack keeps the ID that most of
-// its reflectors have, including those that will leave: two reflectors of a rack with different IDs would pass on each other's routes. New IDs
-// are above the lowest that is kept, so that the first rack keeps the lowest, see arrangeTiers.
+// assignIDs assigns a cluster ID to each rack, or in a MultiCluster to each slot, with a place in [from, to). A rack keeps the ID that
+// most of its reflectors have, including reflectors that will leave: two reflectors of a rack with different IDs would pass on each
+// other's routes. New IDs are above the lowest ID that is kept, so that the first rack keeps the lowest, which arrangeTiers relies on.
 func (l *Layout) assignIDs(spec Spec, from, to int, reflectors []plan.Node) {
 	first := spec.ClusterID
 	now, taken := l.currentPlaces(spec, from, to, reflectors)
@@ -88,8 +89,8 @@ func (l *Layout) assignIDs(spec Spec, from, to int, reflectors []plan.Node) {
 // owner returns what a slot's cluster ID is assigned to: its rack, or the slot itself.
 func (s Slot) owner() string { return cmp.Or(s.Group, s.Name) }
 
-// currentPlaces returns the current places of the reflectors of each owner, and the places that are taken by reflectors that do not have their
-// slot yet, unless one that has its slot has the same place.
+// currentPlaces returns the current places of the reflectors of each owner. taken are the places of
+// reflectors that do not have their slot yet, except places that a reflector with its slot has too.
 func (l *Layout) currentPlaces(spec Spec, from, to int, reflectors []plan.Node) (now map[string][]int, taken map[int]bool) {
 	first := spec.ClusterID
 	now, taken = map[string][]int{}, map[int]bool{}
@@ -111,7 +112,7 @@ func (l *Layout) currentPlaces(spec Spec, from, to int, reflectors []plan.Node) 
 	return now, taken
 }
 
-// settled returns the reflectors that have their slots of the layout already, by slot.
+// settled returns, by slot, the reflectors that already have the slot that the layout gives them.
 func (l *Layout) settled(reflectors []plan.Node) map[string]plan.Node {
 	slot, out := map[string]string{}, map[string]plan.Node{}
 	for _, s := range l.Slots {

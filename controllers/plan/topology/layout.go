@@ -18,25 +18,25 @@ const (
 	SlotMulti   = "multi-"
 	SlotRack    = "rack-"
 	SlotSpine   = "spine-"
-	mostPerZone = 64 // the most reflectors per zone that Size considers
+	mostPerZone = 64 // the most reflectors, in all zones together, that fewestPerZone tries beyond its minimum
 )
 
-// Spec holds what a layout depends on: the user's settings, and with WithCurrent the state of the cluster.
+// Spec holds what a layout depends on: the user's settings and, if WithCurrent has added it, the state of the cluster.
 type Spec struct {
 	// Kind is never Auto: see Size.
 	Kind v1alpha1.TopologyType
-	// ClusterID is the first cluster ID.
+	// ClusterID is the cluster ID from which others are counted, see clusterID.
 	ClusterID string
 	// Redundancy is how many reflectors connect any two clients.
 	Redundancy int
-	// MaxClients per reflector, and MaxPaths to a prefix on any node.
+	// MaxClients is the limit of clients per reflector, MaxPaths that of paths to a prefix on any node.
 	MaxClients, MaxPaths int
 	// RoleLabel, ZoneLabel and RackLabel are label keys; RackLabel may be "", see Arrange.
 	RoleLabel, ZoneLabel, RackLabel string
-	// Open are the existing BGPPeers of open groups (see Group.Open), and Racks the racks that have reflectors; see WithCurrent. Without them a
-	// layout is as valid, but may change more when a rack becomes full or empty.
+	// Open are the names of the existing BGPPeers of open groups (see Group.Open). Racks are the racks that have reflectors.
+	// WithCurrent sets both. Without them a layout is valid too, but may change more when a rack becomes full or empty.
 	Open, Racks []string
-	// IDs are the current cluster IDs by slot. If several reflectors have a slot, it is the ID of the one that got it first.
+	// IDs are the current cluster IDs by slot. If several reflectors have a slot, it is the ID of the reflector that got the slot first.
 	IDs map[string]string
 }
 
@@ -54,7 +54,8 @@ func ReadSpec(spec v1alpha1.TopologySpec, roleLabel string, dedicated bool) Spec
 	}
 }
 
-// Slot is the position of one reflector in a layout. Its name is the value of the role label, so the cluster records which node has which slot.
+// Slot is the position of one reflector in a layout. Its name is the value
+// of the role label, so the nodes' labels record which node has which slot.
 type Slot struct {
 	Name, ClusterID string
 	// Group is the group of clients that the slot belongs to (Hierarchy), "" for none.
@@ -67,7 +68,7 @@ type Slot struct {
 
 // Group is a set of clients that have the same reflectors.
 type Group struct {
-	// Name is a zone, a rack, or a number; "" for the group of clients whose labels name none.
+	// Name is a zone, a rack, or a number; "" for the group of clients whose labels name no group.
 	Name string
 	// Open: the group accepts every client that is in no other group.
 	Open bool
@@ -88,7 +89,7 @@ type Layout struct {
 	Groups []Group
 	// Peers are the BGPPeers, sorted by name.
 	Peers []plan.Peer
-	// Racks are the values of plan.RackLabel that are still to be written, by node. These nodes already count as clients of that group.
+	// Racks are the values of plan.RackLabel that are still to be written, by node. These nodes already count as clients of their new rack.
 	Racks map[string]string
 	// Depth is how many reflectors connect any two clients once all slots are filled: one less may fail.
 	Depth int
@@ -114,7 +115,8 @@ func (l Layout) Applied(nodes []plan.Node, roleLabel string) []plan.Node {
 	return out
 }
 
-// The names of the BGPPeers of other topologies. For clients, a dot and the group's name follow. Names and selected slots differ between
+// The names of the BGPPeers of topologies other than Single; each comment shows nodeSelector -> peerSelector.
+// In BGPPeers for clients, a dot and the group's name follow. Names and selected slots differ between
 // topologies, so that two topologies can exist at the same time while a cluster changes from one to the other.
 const (
 	PeerQuorum           = "rrpool-quorum"            // !has(role) && group -> role in {slots}
@@ -126,12 +128,12 @@ const (
 	PeerRackReflectors   = "rrpool-rack-reflectors"   // of the only rack: role in {slots} -> the same
 )
 
-// Arrange returns the layout of a cluster. The reflectors are the nodes chosen to be reflectors, whether or not they have the role: one that has
-// a slot of this layout keeps it. There are perZone slots in each of zones, or the number that a Hierarchy needs if that is more. A Hierarchy may
-// have fewer, to limit the paths: the other nodes then get no slot.
+// Arrange returns the layout of a cluster. reflectors are the nodes chosen to be reflectors, whether or not
+// they have the role. A node that has a slot of this layout keeps it. There are perZone slots in each of zones.
+// A Hierarchy has more slots if it needs more, or fewer slots to limit the paths: some nodes then get no slot.
 //
-// Clients are divided into groups by the label that the spec names. If it names none, by zone, or by plan.RackLabel if there are not two zones,
-// or a zone has too many clients.
+// Clients are divided into groups by the label that the spec names. If it names none, they are divided
+// by zone, or by plan.RackLabel if there are fewer than two zones or a zone has too many clients.
 func Arrange(spec Spec, s Session, clients, reflectors []plan.Node, zones []string, perZone int) Layout {
 	zones, perZone = distinctZones(zones), max(perZone, 1)
 	switch spec.Kind {
@@ -144,7 +146,7 @@ func Arrange(spec Spec, s Session, clients, reflectors []plan.Node, zones []stri
 	return arrangeSingle(spec, s, clients, reflectors, len(zones)*perZone)
 }
 
-// distinctZones returns the zones sorted, without duplicates, and at least one.
+// distinctZones returns the zones sorted, without duplicates; if there are none, the zone "".
 func distinctZones(zones []string) []string {
 	if len(zones) == 0 {
 		return []string{""}
@@ -152,7 +154,8 @@ func distinctZones(zones []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(zones)))
 }
 
-// fillSlots assigns reflectors to the slots that they have; of two with the same slot, the one that got it first. It returns the others, by zone.
+// fillSlots assigns reflectors to the slots that they have. If two have the same slot,
+// the one that got the role first keeps it. It returns the other reflectors, by zone.
 func (l *Layout) fillSlots(reflectors []plan.Node) (free map[string][]string) {
 	slots := map[string]int{}
 	for i, s := range l.Slots {
@@ -180,7 +183,7 @@ func longestInRole(a, b plan.Node) int {
 	)
 }
 
-// arrangeSingle returns the layout of Single, in which all slots have one name.
+// arrangeSingle returns the layout of Single, in which all slots have the same name.
 func arrangeSingle(spec Spec, s Session, clients, reflectors []plan.Node, slots int) Layout {
 	l := Layout{Kind: v1alpha1.TopologySingle, Peers: Single(spec.RoleLabel, s), Depth: slots}
 	here := func(n plan.Node) bool { return n.HasRoleLabel && KindOf(n.Slot) == v1alpha1.TopologySingle }
@@ -198,7 +201,8 @@ func arrangeSingle(spec Spec, s Session, clients, reflectors []plan.Node, slots 
 	return l
 }
 
-// addGroups adds the groups of a census and their BGPPeers. open names the open group; if it is "", a group without a name is added for that.
+// addGroups adds the groups of a census and their BGPPeers. open is the name
+// of the open group. If it is "", addGroups adds an open group without a name.
 func (l *Layout) addGroups(spec Spec, s Session, c *census, open string, slots func(group string) []string) {
 	names := c.names()
 	if open == "" {
@@ -226,8 +230,8 @@ func (l *Layout) sortPeers() {
 	slices.SortFunc(l.Peers, func(a, b plan.Peer) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// WithCurrent adds the state of the cluster to a spec: which groups are open, which racks have reflectors, and the cluster IDs. It keeps a layout
-// from changing back and forth when single clients come and go.
+// WithCurrent adds the state of the cluster to a spec: which groups are open, which racks have reflectors,
+// and the cluster IDs. This keeps layouts from changing back and forth when single clients come and go.
 func (s Spec) WithCurrent(nodes []plan.Node, peers []plan.Peer) Spec {
 	s.Open, s.Racks, s.IDs = nil, nil, map[string]string{}
 	for _, p := range peers {

@@ -28,12 +28,12 @@ func KindOf(slot string) v1alpha1.TopologyType {
 	return ""
 }
 
-// slotName returns the name of a slot of a zone or rack. It is a valid label value, and unique.
+// slotName returns the name of a slot of a zone or rack. The name is unique, and a valid label value.
 func slotName(prefix, place string, number int) string {
 	return prefix + namePart(place, isSlotPart) + "-" + strconv.Itoa(number)
 }
 
-// slotPlace returns the zone or rack in a slot's name, "" for none; a hash if slotName wrote one.
+// slotPlace returns the zone or rack in a slot's name, or the hash that slotName wrote for it; "" for none.
 func slotPlace(prefix, slot string) string {
 	place, found := strings.CutPrefix(slot, prefix)
 	dash := strings.LastIndexByte(place, '-')
@@ -61,11 +61,11 @@ var peerNames = map[v1alpha1.TopologyType]string{
 	v1alpha1.TopologyQuorum: PeerQuorum, v1alpha1.TopologyMultiCluster: PeerMulti, v1alpha1.TopologyHierarchy: PeerRack,
 }
 
-// hashLength is the length of a hash in a name.
+// hashLength is the length of a hash in a name, in hexadecimal digits.
 const hashLength = 16
 
-// namePart returns a value for use in a name, or a hash of it if the value does not fit. A value that looks like a hash is hashed too, so that no
-// value results in the name of another.
+// namePart returns a value for use in a name. If fits refuses the value, it returns a hash. A
+// value that looks like a hash is hashed too, so that no two values result in the same name.
 func namePart(value string, fits func(string) bool) string {
 	if fits(value) && (len(value) != hashLength || strings.Trim(value, "0123456789abcdef") != "") {
 		return value
@@ -74,16 +74,16 @@ func namePart(value string, fits func(string) bool) string {
 	return fmt.Sprintf("%x", sum[:hashLength/2])
 }
 
-// isSlotPart reports whether a slot's name with s in it is a label value, of at most 63 characters.
+// isSlotPart reports whether s fits into a slot's name: of the 63 characters of a label value, prefix and number leave at least 48.
 func isSlotPart(s string) bool { return len(s) <= 48 && isValue(s) }
 
 // isPeerPart reports whether a BGPPeer's name may contain s.
 func isPeerPart(s string) bool { return len(validation.IsDNS1123Label(s)) == 0 }
 
-// isValue reports whether s is a label value and not empty. Selectors contain no other values.
+// isValue reports whether s is a label value and not empty. rrpool writes no other values into selectors.
 func isValue(s string) bool { return s != "" && len(validation.IsValidLabelValue(s)) == 0 }
 
-// isRack reports whether s is a rack of rrpool's: a number from 1.
+// isRack reports whether rrpool may have named a rack s: a number from 1 to mostGroups.
 func isRack(s string) bool {
 	n, err := strconv.Atoi(s)
 	return err == nil && n > 0 && n <= mostGroups && strconv.Itoa(n) == s
@@ -93,7 +93,8 @@ func isRack(s string) bool {
 
 func isClient(role string) string { return "!has(" + role + ")" }
 
-// RoleLabel returns the role label in the selector of one of rrpool's BGPPeers for clients; of any other BGPPeer, otherwise.
+// RoleLabel returns the role label that is in the selector of one of rrpool's
+// BGPPeers for clients. For any other BGPPeer it returns the argument otherwise.
 func RoleLabel(p plan.Peer, otherwise string) string {
 	_, rest, _ := strings.Cut(p.NodeSelector, "!has(")
 	key, _, _ := strings.Cut(rest, ")")
@@ -104,7 +105,7 @@ func equals(key, value string) string { return key + ` == "` + value + `"` }
 
 func in(key string, values []string) string { return key + " in " + list(values) }
 
-// notIn returns a selector that selects nodes without the label too.
+// notIn returns a selector of nodes whose label has none of the values, and of nodes without the label.
 func notIn(key string, values []string) string { return key + " not in " + list(values) }
 
 func list(values []string) string { return `{"` + strings.Join(values, `","`) + `"}` }
@@ -122,8 +123,8 @@ func peer(name, nodes, peers string, s Session) plan.Peer {
 // SelectsByRack reports whether a BGPPeer selects clients by plan.RackLabel.
 func SelectsByRack(p plan.Peer) bool { return strings.Contains(p.NodeSelector, " "+plan.RackLabel+" ") }
 
-// Scoped returns the BGPPeers of Single for the time in which reflectors have other cluster IDs, of another topology. They select only the
-// reflectors of Single and of Quorum, which have the same cluster ID. The sessions of these stay the same.
+// Scoped returns the BGPPeers of Single for a change of topology, while some reflectors have the cluster IDs of another topology.
+// They select only the reflectors of Single and of Quorum, which have the same cluster ID, and do not change the sessions of these.
 func Scoped(roleLabel string, s Session) []plan.Peer {
 	return singlePeers(roleLabel, equals(roleLabel, SlotSingle)+" || "+startsWith(roleLabel, SlotQuorum), s)
 }

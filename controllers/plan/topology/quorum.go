@@ -77,7 +77,7 @@ func (s *groupSlots) slotsByZone(group string) [][]bool {
 	return s.spreadOut.has[int(binary.BigEndian.Uint32(sum[:4])%sizeGroups)*len(s.zones)+home]
 }
 
-// busiest returns the number of clients of the reflector with most.
+// busiest returns the number of clients that the reflector with most clients has.
 func (s *groupSlots) busiest() int {
 	load := make([]int, len(s.zones)*s.perZone)
 	add := func(group string, clients int) {
@@ -90,7 +90,7 @@ func (s *groupSlots) busiest() int {
 		}
 	}
 	others := len(s.ungrouped)
-	if s.division == bySize { // each will get the group with fewest clients
+	if s.division == bySize { // each ungrouped client will get the group with fewest clients
 		names := sizeGroupNames()
 		before := s.counts(names)
 		after := slices.Clone(before)
@@ -108,13 +108,13 @@ func (s *groupSlots) busiest() int {
 	return slices.Max(load)
 }
 
-// quorumFits reports whether some number of reflectors is enough for no reflector to have too many clients.
+// quorumFits reports whether there is a number of reflectors with which no reflector has too many clients.
 func quorumFits(spec Spec, c *census, zones []string) bool {
 	_, ok := fewestPerZone(spec, c, zones, 1)
 	return ok
 }
 
-// fewestPerZone returns the smallest number of reflectors per zone, no fewer than least, with which none has too many clients.
+// fewestPerZone returns the smallest number of reflectors per zone, at least least, with which no reflector has too many clients.
 func fewestPerZone(spec Spec, c *census, zones []string, least int) (perZone int, ok bool) {
 	for p := least; p <= max(least, mostPerZone/len(zones)); p++ {
 		if newGroupSlots(spec, c, zones, p).busiest() <= spec.MaxClients {

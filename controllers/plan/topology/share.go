@@ -1,13 +1,13 @@
 package topology
 
-// shares assigns slots to groups of clients, so that each group has the number it needs and each slot serves about as many groups. The result
-// depends only on the number of slots per zone. It is computed for one slot per zone, then for two and so on: each step changes at most one of a
-// group's earlier slots in a zone. So that it does not depend on which groups exist, groups are mapped to a fixed number of members. Each member
-// has a home zone; the other zones follow in their order, and after the last the first.
+// shares assigns slots to groups of clients: each group gets the number that it needs, and all slots serve about the same number of
+// groups. The result depends only on the number of slots per zone. It is computed for one slot per zone, then for two and so on; each step
+// changes at most one of a group's earlier slots in a zone. Groups are mapped to a fixed number of members, so that the result does not
+// depend on which groups exist. Each member has a home zone; the other zones follow in their order, and after the last zone the first.
 type shares struct {
 	zones int
-	// keepsHome: each member has all slots of its home zone, where all of its clients are. If that zone fails, the clients fail with it.
-	// Otherwise clients may be in every zone, and a member's slots are distributed evenly over the zones.
+	// keepsHome: each member has all slots of its home zone, because all of its clients are there and fail together with
+	// the zone. Otherwise clients may be in every zone, and a member's slots are distributed evenly over the zones.
 	keepsHome bool
 	// has[member][zone][number - 1]: the member peers with that slot.
 	has [][][]bool
@@ -15,8 +15,8 @@ type shares struct {
 	load [][]int
 }
 
-// newShares returns the shares of members. quota is the number of slots of each member by the number of slots per zone. When that grows by one,
-// quota must grow by at most one per zone, and with own by at least one.
+// newShares returns the shares of so many members; own is keepsHome. quota returns the number of slots of each member, given the number
+// of slots per zone. When the latter grows by one, quota must grow by at most the number of zones, and if own is true by at least one.
 func newShares(zones, perZone, members int, own bool, quota func(perZone int) int) *shares {
 	s := &shares{zones: zones, keepsHome: own, has: make([][][]bool, members), load: make([][]int, zones)}
 	for i := range s.has {
@@ -28,8 +28,9 @@ func newShares(zones, perZone, members int, own bool, quota func(perZone int) in
 	return s
 }
 
-// grow assigns the new slot of each zone to all members, and removes one from each member that then has too many: the slot with most members, but
-// an older one in one zone only. A member that keeps the new slot may exchange it for an older one with fewer members, in one zone only.
+// grow adds a slot to each zone, assigns it to all members, and removes a slot from each member that then has
+// too many: the slot with most members. A member that keeps the new slot may exchange it for an older slot
+// with fewer members. Each member loses an older slot in at most one zone, and exchanges in at most one zone.
 func (s *shares) grow(perZone, quota int) {
 	members := len(s.has)
 	moved, swapped := make([]bool, members), make([]bool, members)
@@ -74,7 +75,7 @@ func countTrue(slots []bool) int {
 	return n
 }
 
-// quota returns how many of a member's slots are in a zone.
+// quota returns how many of a member's slots should be in a zone.
 func (s *shares) quota(m, z, perZone, quota int) int {
 	distance := (z - m%s.zones + s.zones) % s.zones
 	if !s.keepsHome {
@@ -86,7 +87,8 @@ func (s *shares) quota(m, z, perZone, quota int) int {
 	return (quota - perZone + s.zones - 1 - distance) / (s.zones - 1)
 }
 
-// mostUsed returns the member's slot in a zone that has most members, the newest among equals. With moved it is the newest in any case.
+// mostUsed returns the slot with most members among those that a member has in a
+// zone, the newest among equals. If moved is true, it returns the newest in any case.
 func (s *shares) mostUsed(m, z int, moved bool) int {
 	newest := len(s.load[z]) - 1
 	for !s.has[m][z][newest] {
@@ -101,7 +103,7 @@ func (s *shares) mostUsed(m, z int, moved bool) int {
 	return best
 }
 
-// leastUsed returns the slot in a zone with fewest members that the member does not have, or -1.
+// leastUsed returns the slot with fewest members among those that a member does not have in a zone, or -1.
 func (s *shares) leastUsed(m, z int) int {
 	best := -1
 	for slot, has := range s.has[m][z] {
@@ -112,8 +114,9 @@ func (s *shares) leastUsed(m, z int) int {
 	return best
 }
 
-// quorumSizes returns the number of reflectors that each client of a Quorum needs, by the number of reflectors per zone: any two clients share
-// one after so many failures, and after the failure of a zone. It grows as newShares requires.
+// quorumSizes returns the number of reflectors that each client of a Quorum needs, as a function of the
+// number per zone, so that any two clients share a reflector after so many failures, and after the failure of
+// a zone. Two sets of q of all reflectors share at least 2q - all. The number grows as newShares requires.
 func quorumSizes(zones, failures int) func(perZone int) int {
 	known := []int{0}
 	return func(perZone int) int {

@@ -12,12 +12,13 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/reason"
 )
 
-// autoKinds in the order in which Auto prefers them.
+// autoKinds are the topologies that Auto chooses from, the preferred ones first.
 var autoKinds = []v1alpha1.TopologyType{v1alpha1.TopologySingle, v1alpha1.TopologyQuorum, v1alpha1.TopologyHierarchy}
 
-// Size returns how many reflectors the topology takes, the same number in each zone, and the Spec with Auto resolved. sized is the number that
-// spec.sizing requires, all zones together. It is the minimum except in a Hierarchy, which takes what its racks need. The caller checks its own
-// limits. now is the current topology, "" for none: Auto changes to a smaller one only if that serves all clients with 90% of the limit.
+// Size returns how many reflectors the topology takes in all zones together, the same number in each, and the Spec with
+// Auto replaced by the topology that it chooses. sized is the number that spec.sizing requires. It is the minimum,
+// except in a Hierarchy, which takes what its racks need. The caller checks its own limits. now is the current topology,
+// "" for none: Auto goes back to an earlier one of autoKinds only if that serves all clients with 90% of MaxClients.
 func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) (resolved Spec, total int, problem *plan.Problem) {
 	zones = distinctZones(zones)
 	if spec.Kind == v1alpha1.TopologyAuto {
@@ -32,8 +33,8 @@ func Size(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha
 	return spec, total, problem
 }
 
-// automatic returns the Spec with the topology that Auto chooses: the first without a problem. A Quorum is not chosen if it takes more reflectors
-// than a Hierarchy.
+// automatic returns the Spec with the topology that Auto chooses: the first of autoKinds without
+// a problem, else Hierarchy. It skips Quorum if a Hierarchy is possible with fewer reflectors.
 func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1alpha1.TopologyType) Spec {
 	tiered := spec
 	tiered.Kind = v1alpha1.TopologyHierarchy
@@ -53,7 +54,7 @@ func automatic(spec Spec, clients []plan.Node, zones []string, sized int, now v1
 	return tiered
 }
 
-// measure returns the number of reflectors that a topology takes, and what is wrong with that number.
+// measure returns the number of reflectors that a topology takes, and a problem if a limit is exceeded.
 func measure(spec Spec, clients []plan.Node, zones []string, sized int) (total int, problem *plan.Problem) {
 	perZone := max(ceil(sized, len(zones)), 1)
 	switch spec.Kind {
@@ -131,7 +132,7 @@ func tooManyClients(spec Spec, total, clients int, who string) *plan.Problem {
 		"and spec.topology.maxClientsPerReflector is %d", spec.Kind, total, who, clients, spec.MaxClients)
 }
 
-// remedy names the topology that Auto would choose, and other settings that help.
+// remedy describes how to solve the problem with the reason refused: the topology that Auto would choose, or other settings.
 func remedy(spec Spec, clients []plan.Node, zones []string, sized int, refused string) string {
 	var ways []string
 	other := automatic(spec, clients, zones, sized, "")
@@ -147,7 +148,7 @@ func remedy(spec Spec, clients []plan.Node, zones []string, sized int, refused s
 	return strings.Join(append(ways, "raise the limit"), ", or ")
 }
 
-// tooManyRacks returns a problem if a label divides clients into too many groups, as one does whose value differs on every node.
+// tooManyRacks returns a problem if a label divides clients into too many groups, for example a label whose value differs on every node.
 func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Problem {
 	field, value, advice := "spec.topology.rackLabel", spec.RackLabel, "name a label that more nodes share, or leave it out"
 	switch c.division {
@@ -165,8 +166,8 @@ func tooManyRacks(spec Spec, c *census, racks, needed, clients int) *plan.Proble
 		"%s: %s makes %d racks of %d nodes, which would take %d reflectors: %s", field, value, racks, clients, needed, advice)
 }
 
-// depth returns how many reflectors must fail until two clients have no route to each other, among groups that have clients; with less than two
-// clients, among all groups.
+// depth returns the smallest number of reflectors whose failure leaves two clients without a route to
+// each other. It considers groups that have clients, or all groups if there are fewer than two clients.
 func depth(groups []Group, kind v1alpha1.TopologyType) int {
 	withClients := slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Clients == 0 })
 	total := 0
@@ -191,7 +192,7 @@ func depth(groups []Group, kind v1alpha1.TopologyType) int {
 	return least
 }
 
-// countCommon counts what two sorted lists have in common.
+// countCommon counts the strings that are in both of two sorted lists.
 func countCommon(a, b []string) int {
 	n := 0
 	for _, s := range a {
@@ -202,13 +203,13 @@ func countCommon(a, b []string) int {
 	return n
 }
 
-// pathsBetween counts the paths from one reflector to another in a full mesh of reflectors that each have their own cluster ID: a route takes
-// every path without a reflector twice.
+// pathsBetween counts the paths from one reflector to another in a full mesh of n reflectors that each have their
+// own cluster ID: a route takes every path that visits no reflector twice, with 0 to n-2 others in between.
 func pathsBetween(reflectors int) uint64 {
 	sum, way := uint64(1), uint64(1)
 	for k := reflectors - 2; k > 0; k-- {
 		if way > math.MaxUint32 {
-			return way // any larger number is refused too
+			return way // already more than any limit
 		}
 		way *= uint64(k)
 		sum += way
@@ -216,7 +217,8 @@ func pathsBetween(reflectors int) uint64 {
 	return sum
 }
 
-// pathsInMesh returns the most paths to one prefix that a node of a MultiCluster has.
+// pathsInMesh returns the most paths to one prefix that a node of a MultiCluster has. Each pair
+// of reflectors of two clients gives one path if both are the same reflector, else pathsBetween.
 func pathsInMesh(groups []Group, reflectors int) uint64 {
 	var most uint64
 	each := pathsBetween(reflectors)
@@ -227,7 +229,7 @@ func pathsInMesh(groups []Group, reflectors int) uint64 {
 			most = max(most, both+(peerings-both)*each)
 		}
 		if len(a.Slots) < reflectors {
-			most = max(most, uint64(len(a.Slots))*each) // on a reflector that the prefix' node has no session with
+			most = max(most, uint64(len(a.Slots))*each) // the paths of a reflector without a session with the prefix's node
 		}
 	}
 	return most

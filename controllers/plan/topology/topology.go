@@ -14,7 +14,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The names of the BGPPeers of Single.
+// PeerReflectors and PeerClients are the names of the BGPPeers of topology Single.
 const (
 	PeerReflectors = "rrpool-reflectors"
 	PeerClients    = "rrpool-clients"
@@ -26,19 +26,19 @@ type Session struct {
 	MaxRestartTime *time.Duration
 }
 
-// InPlace returns the BGPPeers of Single for reflectors that run workloads too. Clients peer with reflectors as in Single. Each pair of
-// reflectors has BGPPeers of its own, by which one is the other's client (see Peerings): their session does not change when the client gets the
-// role, or gives it up. While there is no reflector yet, manual keeps the first one from connecting to its clients: if both sides connect at the
-// same time, they break each other's connection for some seconds.
+// InPlace returns the BGPPeers of Single for reflectors that run workloads too. Clients peer with reflectors as in Single. Each pair
+// of reflectors has BGPPeers of its own (peerings, see Peerings), which make one of the two the other's client. So their session does
+// not change when the client gets or loses the role. The caller sets manual until there is a reflector. It keeps the first reflector
+// from connecting to its clients: if both sides connect at the same time, they break each other's connection for some seconds.
 func InPlace(roleLabel string, s Session, peerings []plan.Peer, manual bool) []plan.Peer {
 	clients := Single(roleLabel, s)[0]
 	clients.Manual = manual
 	return append([]plan.Peer{clients}, peerings...)
 }
 
-// Peerings returns the BGPPeers, one for each common address family, by which client is a client of reflector, whether or not client has the role
-// too. For Calico, a peer given by address has no cluster ID, so BIRD gets "rr client" for it. The reverse side, which Calico configures by
-// itself, is that of an ordinary client if both have the same cluster ID.
+// Peerings returns the BGPPeers that make client a client of reflector, one for each common address family. client may have
+// the role too. Calico takes a peer given by address to have no cluster ID, so it configures "rr client" for that peer in
+// BIRD. Calico configures the reverse side by itself: it is that of an ordinary client if both nodes have the same cluster ID.
 func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 	var out []plan.Peer
 	for _, addr := range plan.Common(reflector, client) {
@@ -52,11 +52,11 @@ func Peerings(reflector, client plan.Node, asn uint32, s Session) []plan.Peer {
 // IsPairPeer reports whether rrpool made the BGPPeer for one pair of in-place nodes, as Peerings does.
 func IsPairPeer(p plan.Peer) bool { return p.Owned && p.Node != "" && p.PeerIP != "" }
 
-// longestName is the limit of BGPPeer names less what Calico may append.
+// longestName is the maximum length of a BGPPeer's name, with room for what Calico may append.
 const longestName = 200
 
-// peeringName does not depend on which of the two is the reflector, so that one write reverses the peering. If the nodes' names are too long it
-// contains a hash of them.
+// peeringName returns the name of a BGPPeer for two nodes. It does not depend on which of them is the
+// reflector, so one write reverses the peering. If the nodes' names are too long, a hash replaces them.
 func peeringName(a, b string, addr netip.Addr) string {
 	family := "v4"
 	if addr.Is6() {
@@ -68,7 +68,7 @@ func peeringName(a, b string, addr netip.Addr) string {
 	case len(name) > longestName:
 		return fmt.Sprintf("rrpool.pair.%x.%s", sum[:16], family)
 	case strings.Contains(a+b, "."):
-		return fmt.Sprintf("%s.%x", name, sum[:4]) // a.b with c is not a with b.c
+		return fmt.Sprintf("%s.%x", name, sum[:4]) // nodes a.b and c must not get the name of nodes a and b.c
 	}
 	return name
 }
@@ -84,9 +84,9 @@ func singlePeers(roleLabel, reflector string, s Session) []plan.Peer {
 	return []plan.Peer{peer(PeerClients, isClient(roleLabel), reflector, s), peer(PeerReflectors, reflector, reflector, s)}
 }
 
-// Choose returns perZone reflectors in each of zones from the dedicated nodes, sorted by name; no zones means all zones that have any. Current
-// reflectors come first unless leaves accepts them, then Ready nodes, then the oldest. If the topology has no spines, current spines come before
-// reflectors of clients, because they can change first.
+// Choose returns perZone reflectors in each of zones from the dedicated nodes, sorted by name. If zones is empty, it takes all
+// zones that have such nodes. Current reflectors come first unless leaves accepts them, then Ready nodes, then the oldest. When
+// a Hierarchy changes to another topology, spines come before reflectors that have clients, because spines can change first.
 func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []string, leaves func(plan.Node) bool) []plan.Node {
 	byZone := map[string][]plan.Node{}
 	for _, n := range nodes {
@@ -103,7 +103,7 @@ func Choose(kind v1alpha1.TopologyType, nodes []plan.Node, perZone int, zones []
 	return chosen
 }
 
-// preference sorts the better reflector first.
+// preference compares nodes for Choose: the better reflector comes first.
 func preference(kind v1alpha1.TopologyType, a, b plan.Node, leaves func(plan.Node) bool) int {
 	spare := func(n plan.Node) bool {
 		return kind != v1alpha1.TopologyHierarchy && strings.HasPrefix(n.Slot, SlotSpine)
