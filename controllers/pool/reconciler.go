@@ -1,5 +1,5 @@
-// Package pool reconciles the RouteReflectorPool: it gathers what is true,
-// lets the plan decide, applies the step, and reports once at the end.
+// Package pool reconciles the RouteReflectorPool: it observes the cluster and the
+// pool, lets the plan decide, applies the step, and writes the status once at the end.
 package pool
 
 import (
@@ -26,14 +26,13 @@ import (
 
 // Datastore is Calico: its nodes, BGP configuration and session reports.
 type Datastore interface {
-	// Observe gives everything known at this moment, or an error when any of it is unknown.
+	// Observe returns the state of the cluster, or an error if any part of it is unknown.
 	Observe(ctx context.Context, scope plan.DatastoreOptions) (plan.Cluster, error)
-	// Apply makes one change and says whether there was anything to change. What
-	// concerns the pool or pods never reaches it.
+	// Apply makes one change and reports whether there was anything to change. Actions on the pool or on pods are never passed to it.
 	Apply(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) (bool, error)
-	// Watch makes exactly these node reports exist and says whether it had to change anything.
+	// Watch makes exactly these node reports exist and reports whether it changed anything.
 	Watch(ctx context.Context, want []plan.StatusRequest) (bool, error)
-	// Try asks whether Apply would be refused, and changes nothing. See calico.Refuses.
+	// Try makes a dry run of Apply. calico.Refuses(err) means that Apply would be refused.
 	Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error
 }
 
@@ -49,58 +48,58 @@ type Reconciler struct {
 	Live      client.Reader
 	Datastore Datastore
 	Providers ProviderFactory
-	// Platforms are the clouds that nodes may be of.
+	// Platforms are the clouds whose nodes rrpool recognizes.
 	Platforms []cloud.Platform
-	// Workload is the pods that run on nodes; dedicated nodes need none.
+	// Workload gives access to the pods of existing nodes that reflect; with dedicated nodes it may be nil.
 	Workload  Workload
 	Namespace string
 
-	// All that follows may be left out.
+	// The fields below are optional.
 
-	// TokenFile has the token of the manager's service account for audience iam. Without one a
-	// trusted profile cannot log in, and its cloud is not asked.
+	// TokenFile has the token of the manager's service account for audience iam.
+	// Without a file, trusted profiles cannot log in, and their cloud is not asked.
 	TokenFile string
 	Recorder  events.EventRecorder
-	// Leading gives the reason why another manager may be writing, nil for none. It is asked before every write.
+	// Leading returns why another manager may be writing, nil if none may. It is called before every write.
 	Leading func(context.Context) error
 	Metrics *Metrics
-	// Next, Now and Pause are rollout.Next, time.Now and a wait unless a test sets them.
+	// Next, Now and Pause are rollout.Next, time.Now and a sleep unless a test sets them.
 	Next  func(rollout.Observed, rollout.Desired, time.Time) rollout.Step
 	Now   func() time.Time
 	Pause func(time.Duration)
-	// Elapsed is the time that has passed by a clock that is never set. With a Now of its own and without it,
-	// nothing notices that the clock of Now was set.
+	// Elapsed returns the time that has passed by a clock that is never set. It shows when
+	// the clock of Now is set. If Now is given and Elapsed is not, nothing shows that.
 	Elapsed func() time.Duration
-	// Wait is how long a time by Now really takes, for tests with a fast clock.
+	// Wait converts a duration by Now to real time, for tests with a fast clock.
 	Wait func(time.Duration) time.Duration
 
-	// What follows is memory that may be lost at any time: it saves cloud
+	// The fields below are memory that may be lost at any time: it saves cloud
 	// requests and repeated events, and decides nothing about the data plane.
 	poolClient    poolClient
-	tried         []plan.Action // what the datastore would take
+	tried         []plan.Action // writes of the last successful dry run
 	sized         int           // workers per zone that were wanted last, 0: unknown
 	clusterID     string
 	observeErrors errorSeries
 	stepErrors    errorSeries
-	conflicts     int // lost in a row
+	conflicts     int // conflicts in a row
 	stepName      string
-	rule          string // that of the last step
-	// problem is the present one, reportedProblem the one of the last event.
+	rule          string // rule of the last step that has one
+	// problem is the reason of the present problem, reportedProblem the reason in the last event about one; "" for none.
 	problem, reportedProblem string
 	budget                   eventBudget
 	// memory is what an observation of the cluster does not show.
 	memory rollout.Memory
-	// origin is where Elapsed began, by our clock at the last look.
+	// origin is when Elapsed was 0, by Now at the last observation. It moves only if the clock was set.
 	origin time.Time
-	// drained is the last attempt to empty a node, countAgain when pods may be counted again after that has failed.
+	// drained is the last attempt to empty a node. After a failed count, pods are not counted again before countAgain.
 	drained    drainAttempt
 	countAgain time.Time
 }
 
-// again is how soon to look after a change of our own, or after a conflict.
+// again is the time until the next reconciliation after a change by rrpool, or after a conflict.
 const again = time.Second
 
-// setDefaults sets what was left out.
+// setDefaults sets the optional fields that are nil.
 func (r *Reconciler) setDefaults() {
 	if r.Leading == nil {
 		r.Leading = func(context.Context) error { return nil }
@@ -163,13 +162,13 @@ func (r *Reconciler) reconcile(ctx context.Context) (reconcile.Result, error) {
 	return r.finish(ctx, s, r.act(ctx, s))
 }
 
-// act applies the step, and lets the object go once nothing needs it.
+// act applies the step. Once nothing needs an object that is being deleted, it removes the finalizer.
 func (r *Reconciler) act(ctx context.Context, s *Scope) error {
 	if err := r.apply(ctx, s); err != nil {
 		return err
 	}
 	err := r.rememberPools(ctx, s)
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // a policy refuses it, and again each time: nothing waits for that
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // a policy would refuse each retry as well: report the error and go on
 		s.noteErr, err = err, nil
 	}
 	if err = errors.Join(s.podsErr, err); err != nil || !s.releasable() {
@@ -178,75 +177,75 @@ func (r *Reconciler) act(ctx context.Context, s *Scope) error {
 	return r.release(ctx, s)
 }
 
-// Scope is one reconciliation: what was gathered, what was decided and what came of it.
+// Scope is the state of one reconciliation: what was observed, decided and done.
 type Scope struct {
-	// Cluster as the decision saw it.
+	// Cluster is what the decision was based on.
 	Cluster plan.Cluster
 	// Provider is the type after Auto was resolved.
 	Provider v1alpha1.ProviderType
 	platform cloud.Platform // nil for existing nodes
 	Desired  rollout.Desired
 	Step     rollout.Step
-	// Changes counts what was really changed.
+	// Changes counts the changes that were made.
 	Changes int
 
-	// What follows is for callers that ask what a reconciliation would do.
+	// The exported fields below are results for callers of Look and Rehearse.
 
-	// Untried is why it is not known whether the datastore takes what is written first, nil where it is.
+	// Untried is why it is unknown whether the datastore allows the first writes, nil if that is known.
 	Untried error
-	// ProviderProblem is why the provider is of no use at the moment, nil for nothing.
+	// ProviderProblem is why the provider is of no use now, nil if it is of use.
 	ProviderProblem *plan.Problem
-	// Pool is the provider's pool as last seen, nil when it was not.
+	// Pool is the provider's pool as last observed, nil if it never was.
 	Pool *cloud.Pool
 	// WaitingFor is what the step waits for, in the cluster and in the cloud.
 	WaitingFor []string
-	// Again is when the next reconciliation is due.
+	// Again is the time until the next reconciliation.
 	Again time.Duration
 	// Status is what the manager would report.
 	Status v1alpha1.RouteReflectorPoolStatus
 
 	object *v1alpha1.RouteReflectorPool
 	now    time.Time
-	// once: there is no other look after this one, and nothing is done.
+	// once means that there is no later observation, and nothing is changed.
 	once bool
-	// disconnected is why no provider is connected, nil when one is.
+	// disconnected is why no provider is connected, nil if one is.
 	disconnected *plan.Problem
-	// warning is what is not as the spec wants it, and no reason to stop.
+	// warning is a problem that does not stop the rollout.
 	warning *plan.Problem
-	// evictable holds the pods still to move from the node that the step drains,
-	// podsErr why they could not be listed, and blockedPods which of them may not go now.
+	// evictable holds the pods that still have to leave the node that the step drains. podsErr
+	// is why they could not be listed, and blockedPods names those that may not be evicted now.
 	evictable map[string][]string
 	podsErr   error
 	// noteErr is why the IDs of the pools may not be written on the object.
 	noteErr     error
 	blockedPods []string
-	// advanced: something was changed that brings the step closer to its end.
+	// advanced means that a change has brought the step closer to its end.
 	advanced bool
-	// since is when the step, or what it waits for now, began.
+	// since is when the step's present wait began.
 	since metav1.Time
-	// released: the finalizer is gone, and the object with it.
+	// released means that the finalizer was removed, so the object is gone.
 	released bool
 }
 
 func (s *Scope) deleting() bool { return s.object.DeletionTimestamp != nil }
 
-// paused: a deletion is not held up by a pause, the mesh has to come back.
+// paused reports whether spec.mode is Paused. A deletion is not paused, as the mesh has to come back.
 func (s *Scope) paused() bool {
 	return s.object.Spec.Mode == v1alpha1.ModePaused && !s.deleting()
 }
 
-// reflecting: the cluster is wanted on route reflectors.
+// reflecting reports whether the cluster is wanted on route reflectors. A paused cluster is.
 func (s *Scope) reflecting() bool {
 	return s.object.Spec.Mode != v1alpha1.ModeFullMesh && !s.deleting()
 }
 
-// inPlace: the route reflectors are nodes that run workloads too.
+// inPlace reports whether the route reflectors are existing nodes, which run workloads too.
 func (s *Scope) inPlace() bool { return s.Provider == v1alpha1.ProviderExistingNodes }
 
-// steady: there is nothing left to do.
+// steady reports whether there is nothing left to do.
 func (s *Scope) steady() bool { return s.Step.Name == rollout.Steady && s.Step.Problem == nil }
 
-// needsProvider: without it the cluster does not get where it is wanted. The mesh needs none.
+// needsProvider reports whether the cluster needs the provider to get where it is wanted. The way back to the mesh does not.
 func (s *Scope) needsProvider() bool {
 	return s.reflecting() || s.Step.Name == StepDeletePool || has[plan.ReleasePool](s.Step)
 }
@@ -261,7 +260,7 @@ func is[kind plan.Action](action plan.Action) bool {
 	return ok
 }
 
-// fetch reads past the cache: a stale mode or a stale status must not be acted on.
+// fetch reads the object past the cache: rrpool must not act on a stale mode or a stale status. It returns nil if there is no object.
 func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, error) {
 	object := &v1alpha1.RouteReflectorPool{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.SingletonName}, object)
@@ -277,7 +276,7 @@ func (r *Reconciler) fetch(ctx context.Context) (*v1alpha1.RouteReflectorPool, e
 	return object, nil
 }
 
-// finish reports the reconciliation once, and says when to look again.
+// finish reports the reconciliation once, and returns when the next one is due.
 func (r *Reconciler) finish(ctx context.Context, s *Scope, err error) (reconcile.Result, error) {
 	if s.released {
 		r.Metrics.noteObjectAbsent()
@@ -313,7 +312,8 @@ func (r *Reconciler) observeFailed(ctx context.Context, s *Scope, err error) (re
 	return retry(err)
 }
 
-// retry requeues quietly after a conflict; other errors back off.
+// retry returns the result for err. After nil or a conflict, the next reconciliation
+// follows after again, and nothing is logged. Other errors are returned, and back off.
 func retry(err error) (reconcile.Result, error) {
 	if err == nil || calico.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: again}, nil
@@ -321,10 +321,10 @@ func retry(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
-// manyConflicts in a row are reported: another client writes all the time, or our writes are refused with 409.
+// manyConflicts is how many conflicts in a row are reported: then another client writes all the time, or rrpool's writes are refused with 409.
 const manyConflicts = 10
 
-// worthReporting reports whether err belongs in the status: a conflict does not, until many follow each other.
+// worthReporting counts conflicts and reports whether err belongs in the status. Of conflicts in a row, only the manyConflicts-th and later do.
 func (r *Reconciler) worthReporting(err error) bool {
 	if !calico.IsConflict(err) {
 		return true
@@ -333,7 +333,7 @@ func (r *Reconciler) worthReporting(err error) bool {
 	return r.conflicts >= manyConflicts
 }
 
-// nextLook is when to look again even if nothing is pushed.
+// nextLook returns the time until the next reconciliation if no watch requests an earlier one.
 func (r *Reconciler) nextLook(s *Scope) time.Duration {
 	wait := r.interval(s)
 	for _, due := range []time.Duration{s.Step.Again, r.poolClient.due(s.now, wait), r.poolClient.ensuring.notBefore.Sub(s.now)} {
@@ -361,8 +361,8 @@ func (r *Reconciler) Look(ctx context.Context, object *v1alpha1.RouteReflectorPo
 	return r.complete(s), nil
 }
 
-// Rehearse makes a whole reconciliation, but neither reads nor writes the object: with a Datastore and Providers
-// that are models it shows what the manager would do with the real ones.
+// Rehearse makes a whole reconciliation of the given object, which it neither reads from the cluster nor
+// writes. With models as Datastore and Providers, it shows what the manager would do with the real ones.
 func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflectorPool) (Scope, error) {
 	r.setDefaults()
 	s, err := r.observe(ctx, &Scope{object: object})
@@ -376,7 +376,7 @@ func (r *Reconciler) Rehearse(ctx context.Context, object *v1alpha1.RouteReflect
 	return r.complete(s), err
 }
 
-// observe gathers and decides.
+// observe observes the cluster and the pool, decides, and tries the first writes.
 func (r *Reconciler) observe(ctx context.Context, s *Scope) (*Scope, error) {
 	if err := r.lookAtCluster(ctx, s); err != nil {
 		return s, err
@@ -388,7 +388,7 @@ func (r *Reconciler) observe(ctx context.Context, s *Scope) (*Scope, error) {
 	return s, err
 }
 
-// lookAtCluster observes it as it is now.
+// lookAtCluster observes the cluster, and sets the time of this reconciliation.
 func (r *Reconciler) lookAtCluster(ctx context.Context, s *Scope) (err error) {
 	s.now = r.Now()
 	r.noticeClock(s.now)
@@ -402,10 +402,10 @@ func (r *Reconciler) lookAtCluster(ctx context.Context, s *Scope) (err error) {
 	return nil
 }
 
-// clockStep is how far our clock may go from the time that has really passed between two looks.
+// clockStep is how far Now and Elapsed may diverge between two observations before the clock counts as set.
 const clockStep = 2 * time.Second
 
-// noticeClock sees whether our clock was set since the last look.
+// noticeClock notes if the clock was set since the last observation.
 func (r *Reconciler) noticeClock(now time.Time) {
 	if r.Elapsed == nil {
 		return
@@ -417,14 +417,14 @@ func (r *Reconciler) noticeClock(now time.Time) {
 	r.origin = origin
 }
 
-// complete fills in what is for callers.
+// complete fills in the results for callers.
 func (r *Reconciler) complete(s *Scope) Scope {
 	s.ProviderProblem, s.Pool = providerProblem(s, &r.poolClient), r.poolClient.last
 	s.WaitingFor, s.Again, s.Status = r.waiting(s), r.nextLook(s), r.status(s, nil)
 	return *s
 }
 
-// remember keeps what later reconciliations need. Events say what is new.
+// remember keeps what later reconciliations need, and reports a new step or problem.
 func (r *Reconciler) remember(ctx context.Context, s *Scope) {
 	s.since = since(s)
 	r.memory.After(s.Step, s.now)

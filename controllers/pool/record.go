@@ -15,8 +15,8 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// record is the cloud.Record in an annotation of the RouteReflectorPool, so that a manager that starts does not repeat orders of
-// another one. It only bounds orders, and says how large the pool was wanted.
+// record is the cloud.Record in an annotation of the RouteReflectorPool, so that a manager does not repeat
+// the orders of an earlier one. It only limits orders, and says which size of the pool was wanted last.
 type record struct {
 	mu   sync.Mutex
 	text string
@@ -44,7 +44,7 @@ func (r *record) Write(ctx context.Context, text string) error {
 	return nil
 }
 
-// readRecord takes the record from the object, unless it is being written.
+// readRecord reads the record from the object, unless a pending call may be writing it.
 func (r *Reconciler) readRecord(object *v1alpha1.RouteReflectorPool) {
 	if r.poolClient.pending != nil {
 		return
@@ -69,11 +69,11 @@ func (r *Reconciler) saveRecord(ctx context.Context, text string) error {
 	return nil
 }
 
-// lasting gives the size per zone that was wanted at the last order, 0 where that is unknown.
+// lasting returns the size per zone that was wanted at the last order, 0 if that is unknown.
 func (r *record) lasting(now time.Time) int {
 	ledger, err := poolplan.ReadLedger(r.Text(), now)
 	if err != nil {
-		return 0 // the provider says so
+		return 0 // the provider reports this error
 	}
 	return ledger.Lasting
 }

@@ -24,30 +24,31 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// How soon a failing reconciliation is tried again. The longest wait is short, as the mesh may have to come back.
+// The shortest and longest delay before a failing reconciliation is retried. The longest is short, as the mesh may have to come back.
 const (
 	retryFirst = 200 * time.Millisecond
 	retryMax   = 30 * time.Second
 )
 
-// singleton is the only request there is.
+// singleton is the request for the only RouteReflectorPool.
 var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.SingletonName}}
 
-// firstLook is how long a start waits for the datastore's first answer before it reports that there is none.
+// firstLook is how long the controller waits at its start for the datastore's
+// first answer. After that, it reconciles and reports that there is none.
 const firstLook = 15 * time.Second
 
-// burst is how long changes are gathered before a reconciliation: a migration brings thousands.
+// burst is how long changes are collected before a reconciliation: a migration makes thousands.
 const burst = 100 * time.Millisecond
 
 // Signals report that the datastore has changed.
 type Signals interface {
 	// Changes carries a value after a change; values may be merged.
 	Changes() <-chan struct{}
-	// WaitSynced returns when everything has been seen once.
+	// WaitSynced returns once every object has been listed.
 	WaitSynced(ctx context.Context) error
 }
 
-// SetupWithManager makes everything that matters trigger the reconciler.
+// SetupWithManager makes changes of the RouteReflectorPool, of Nodes, of the manager's Secrets and of the datastore trigger the reconciler.
 func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error {
 	toSingleton := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{singleton}
@@ -70,7 +71,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler, datastore Signals) error 
 	return nil
 }
 
-// signaled requests a reconciliation for every signal, once everything has been seen or firstLook is over.
+// signaled requests a reconciliation for every signal. It begins once everything has been listed, or after firstLook.
 func signaled(by Signals) source.Func {
 	return func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		bounded, cancel := context.WithTimeout(ctx, firstLook)

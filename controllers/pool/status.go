@@ -22,15 +22,15 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// report writes the status, if it says anything new. The previous status is read for the pool's name and for two
-// times only, which say since when something is so: they are reports themselves and decide nothing.
+// report writes the status if it has changed. From the previous status it takes the pool's name while the
+// provider does not answer, and the times when the step and the conditions began. No decision depends on these.
 func (r *Reconciler) report(ctx context.Context, s *Scope, failure error) error {
 	status := r.status(s, failure)
 	r.Metrics.observed(s, &r.poolClient, status, r.Now)
 	return r.patchStatus(ctx, s.object, status)
 }
 
-// reportUnknown says that nothing is known at the moment; all else stays as it was.
+// reportUnknown sets all conditions to Unknown, and leaves all else in the status as it was.
 func (r *Reconciler) reportUnknown(ctx context.Context, s *Scope, failure error) error {
 	status := s.object.Status.DeepCopy()
 	unknown := linked(metav1.ConditionUnknown, plan.Problemf(reason.ObservationFailed, "%v", failure))
@@ -39,7 +39,7 @@ func (r *Reconciler) reportUnknown(ctx context.Context, s *Scope, failure error)
 	return r.patchStatus(ctx, s.object, *status)
 }
 
-// status is what there is to report.
+// status returns the status to report, made from the previous one.
 func (r *Reconciler) status(s *Scope, failure error) v1alpha1.RouteReflectorPoolStatus {
 	status := s.object.Status.DeepCopy()
 	status.Provider = strings.ToLower(string(s.Provider))
@@ -89,8 +89,8 @@ func (r *Reconciler) stepStatus(s *Scope) v1alpha1.StepStatus {
 	return v1alpha1.StepStatus{Name: s.Step.Name, Rule: s.Step.Rule, Reason: apiText(s.Step.Reason), Since: s.since, WaitingFor: capped(waiting, 10)}
 }
 
-// poolName is the name of the pool that exists and is ours. While the provider
-// does not answer it stays what the status says.
+// poolName returns the name of rrpool's pool, "" for none. While the provider
+// does not answer, it returns before, the name in the previous status.
 func poolName(before string, s *Scope, c *poolClient) string {
 	switch {
 	case s.inPlace() && anyPooled(s.Cluster.Nodes):
@@ -99,7 +99,7 @@ func poolName(before string, s *Scope, c *poolClient) string {
 		return ""
 	case c.provider == nil || c.last == nil || c.observing.err != nil:
 		return before
-	case c.lost(s) != "": // it may have another name than the spec gives
+	case c.lost(s) != "": // the pool may have another name than in the spec
 		return before
 	case c.last.Exists && c.last.Owned:
 		return c.last.Name
@@ -107,8 +107,8 @@ func poolName(before string, s *Scope, c *poolClient) string {
 	return ""
 }
 
-// zones reports the pool per zone: as wanted, and as it serves. The zones are those that
-// are wanted, else those of the pool, else those that it would get.
+// zones returns how many workers of the pool each zone should have, and how many Ready
+// nodes it has. It reports the zones of zonesOf, and others with Ready nodes of the pool.
 func zones(s *Scope, known *cloud.Pool) []v1alpha1.ZoneStatus {
 	desired, names := zonesOf(s, known)
 	ready := map[string]int32{}
@@ -127,7 +127,8 @@ func zones(s *Scope, known *cloud.Pool) []v1alpha1.ZoneStatus {
 	return out
 }
 
-// zonesOf gives the size per zone, and the zones.
+// zonesOf returns the wanted size per zone and the wanted zones. If reflectors are not wanted, the size is that
+// of rrpool's present pool. If no zones are wanted, they are the pool's, or else those that a new pool would get.
 func zonesOf(s *Scope, known *cloud.Pool) (size int, names []string) {
 	size, names = s.Desired.Pool.SizePerZone, s.Desired.Pool.Zones
 	if known == nil {
@@ -157,9 +158,9 @@ func reflectors(s *Scope) []v1alpha1.ReflectorStatus {
 	return out
 }
 
-// costOf is what the dedicated pool costs, in whatever mode: it does until it is deleted. It goes by the labels of
-// nodes, as `rrpool cost` does, so no cloud is needed for it; workers that are not nodes yet are not counted. Nil
-// without a worker, and on existing nodes, which cost nothing extra.
+// costOf returns the cost of the dedicated pool in every mode, as workers cost until they are deleted.
+// It needs no cloud: like `rrpool cost`, it goes by the labels of nodes, so workers that are not nodes
+// yet do not count. It is nil without workers, and for existing nodes, which cost nothing extra.
 func costOf(s *Scope) *v1alpha1.CostStatus {
 	if s.inPlace() {
 		return nil
@@ -173,7 +174,7 @@ func costOf(s *Scope) *v1alpha1.CostStatus {
 	return cost.Builtin().Status(workers)
 }
 
-// conditionTypes in the order in which they are reported.
+// conditionTypes are the types of setConditions' arguments, in order.
 var conditionTypes = []string{
 	v1alpha1.ConditionReady,
 	v1alpha1.ConditionProviderReady,
@@ -183,8 +184,7 @@ var conditionTypes = []string{
 	v1alpha1.ConditionDegraded,
 }
 
-// setConditions replaces the conditions, one of each type in order, keeping the times of
-// those whose status is as it was.
+// setConditions replaces the conditions by fresh, one of each type in order. A condition whose status is unchanged keeps its transition time.
 func setConditions(status *v1alpha1.RouteReflectorPoolStatus, s *Scope, fresh ...metav1.Condition) {
 	status.ObservedGeneration = s.object.Generation
 	for i := range fresh {
@@ -204,12 +204,12 @@ func condition(status metav1.ConditionStatus, reason, message string) metav1.Con
 	return metav1.Condition{Status: status, Reason: reason, Message: message}
 }
 
-// linked is a condition that may need a person, with a link to the page of its reason.
+// linked returns a condition that may need a person, with a link to the documentation of its reason.
 func linked(status metav1.ConditionStatus, p *plan.Problem) metav1.Condition {
 	return condition(status, p.Reason, plan.Linked(p.Message, p.Reason, maxNote))
 }
 
-// ready: the cluster is where it is wanted. A problem of the provider alone does not change that.
+// ready returns condition Ready: whether the cluster is where it is wanted. If it is, a problem of the provider does not change that.
 func ready(s *Scope, provider *plan.Problem) metav1.Condition {
 	step := s.Step
 	unrouted := unrouted(s)
@@ -230,7 +230,7 @@ func ready(s *Scope, provider *plan.Problem) metav1.Condition {
 	}
 }
 
-// providerProblem is what keeps the provider from being useful, nil for nothing.
+// providerProblem returns why the provider is of no use now, nil if it is of use.
 func providerProblem(s *Scope, c *poolClient) *plan.Problem {
 	switch {
 	case s.disconnected != nil:
@@ -272,7 +272,8 @@ func providerReady(s *Scope, c *poolClient, problem *plan.Problem) metav1.Condit
 	return condition(metav1.ConditionTrue, reason.PoolReady, message)
 }
 
-// outdated says which workers are not as the spec wants them, or have a newer version, and who replaces these; "" for none.
+// outdated names the workers that rrpool replaces because they differ from the spec, and those with
+// an outdated version, for which spec.provider.iks.updateWorkers says who replaces them; "" for none.
 func outdated(s *Scope, workers []cloud.Worker) string {
 	names := map[bool][]string{}
 	for _, w := range workers {
@@ -339,9 +340,8 @@ func progressing(s *Scope) metav1.Condition {
 	}
 }
 
-// worstProblem is what a person should look at first, nil for nothing: a refusal, then a
-// calico-node that does not run or a node without a reflector, then missing sessions or pods that do not go, then what
-// the provider says itself, then that it takes long.
+// worstProblem returns what a person should look at first, nil for nothing. In this order: a refusal; a calico-node that does not run or
+// a node without a reflector; an overdue wait for anything but workers; a problem of the provider; late workers; stray labels; a warning.
 func (r *Reconciler) worstProblem(s *Scope) *plan.Problem {
 	overdue := waitProblem(s, r.waiting(s))
 	if s.Step.Problem != nil {
