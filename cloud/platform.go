@@ -9,23 +9,24 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Platform recognises the nodes of one cloud, and the cluster that they make up, by what Kubernetes shows of them. It asks no cloud.
+// Platform recognises the nodes of one cloud, and the cluster that they make
+// up, by what Kubernetes shows of them. It sends no requests to the cloud.
 type Platform interface {
-	// Type is the provider that orders this cloud's machines.
+	// Type returns the provider that orders this cloud's machines.
 	Type() v1alpha1.ProviderType
 	// IdentityOf reads what a node says about its machine.
 	IdentityOf(plan.Node) Identity
-	// Region is the cloud's region of the nodes, "" where no node says it.
+	// Region returns the cloud's region of the nodes, "" if no node says it.
 	Region([]plan.Node) string
-	// ClusterID reads the ID that the cloud has given the cluster. The error says where that is missing.
+	// ClusterID reads the ID that the cloud has given the cluster. The error says where the ID is missing.
 	ClusterID(context.Context, client.Reader) (string, error)
 }
 
-// Identity is what a node says about its machine. A kubelet can register with any of it, but for what is Protected.
+// Identity is what a node says about its machine. A kubelet can register with any values, except if they are Protected.
 type Identity struct {
 	// OfCloud says that the node is a machine of this cloud.
 	OfCloud bool
-	// ClusterID and WorkerID are the cloud's own, "" where the node does not say them.
+	// ClusterID and WorkerID are the cloud's IDs, "" if the node does not say them.
 	ClusterID, WorkerID string
 	// Protected says that WorkerID is from a label that kubelets may not set.
 	Protected bool

@@ -1,5 +1,5 @@
-// Package cloud is the port through which rrpool obtains the nodes that become route reflectors. The doc comments
-// are the contract; the suite in test/providertest holds every provider to it.
+// Package cloud is the interface through which rrpool obtains the nodes that become route reflectors.
+// The doc comments are the contract. The suite in test/providertest checks every provider against it.
 package cloud
 
 import (
@@ -13,72 +13,68 @@ import (
 
 // Provider supplies the nodes that become route reflectors.
 //
-// No method blocks waiting for the cloud to finish something: workers take minutes, and the caller asks again.
-// Every error that leaves a Provider is an Error, of one of the Kinds. A method honours ctx: it returns soon after
-// ctx ends. A Provider is safe for concurrent use.
+// No method waits for the cloud to finish something: workers take minutes, and the caller asks again. Every error of a
+// Provider is an Error with one of the Kinds. A method returns soon after its ctx ends. A Provider is safe for concurrent use.
 type Provider interface {
 	// Name is a short lower-case word for logs, metrics and status ("iks").
 	Name() string
 
-	// Observe reports what exists now. A pool that does not exist is not an error: Pool.Exists is false. Where anything
-	// is unknown Observe returns an error, and the caller must change nothing. Workers with another flavor or other
-	// options than want's are Former.
+	// Observe reports what exists now. A pool that does not exist is not an error: Pool.Exists is false. If anything is unknown,
+	// Observe returns an error, and the caller must change nothing. Workers whose flavor or options differ from want's are Former.
 	Observe(ctx context.Context, want PoolSpec) (Pool, error)
 
-	// Ensure makes at most one change towards want, and says what it did and what it waits for. Called again with the
-	// same want it goes on from what exists; when all is there it does nothing and returns Done. It never touches a pool
-	// that is not ours, never orders a worker without want's taints, and creates a second pool only where other options
-	// are wanted, and a pool's cannot be changed. Where the answer to its change is lost it says what shows whether it
-	// was made, or returns Unavailable.
+	// Ensure makes at most one change towards want, and says what it did and what it waits for. A further call with the same want
+	// goes on from what exists; when nothing is left to do, it returns Done. Ensure never touches a pool that is not ours, and never
+	// orders a worker without want's taints. It creates a second pool only if want has other options and the existing pool's options
+	// cannot be changed. If the answer to its change is lost, it says what shows whether the change was made, or returns Unavailable.
 	Ensure(ctx context.Context, want PoolSpec) (Progress, error)
 
-	// Delete makes at most one change towards there being no pool. A pool that is not ours is left as it is, and is a
-	// Conflict; no pool is Done.
+	// Delete makes at most one change towards there being no pool. If the pool is not ours,
+	// it changes nothing and returns a Conflict. If there is no pool, it returns Done.
 	Delete(ctx context.Context) (Progress, error)
 }
 
 // PoolSpec is the pool that is wanted. A provider that orders no machines refuses flavor, taints and options as InvalidInput.
 type PoolSpec struct {
-	// Flavor is the machine type; empty means the provider's default.
+	// Flavor is the machine type, "" for the provider's default.
 	Flavor string
-	// Zones to have workers in; empty means every zone of the cluster. A zone that is no longer listed leaves the pool
-	// once it has no workers.
+	// Zones are where workers are wanted; empty means every zone of the cluster.
+	// A zone that is no longer listed leaves the pool once it has no workers.
 	Zones []string
-	// SizePerZone is the number of workers in each zone, at least 1. Where the workers are existing nodes, other zones may
-	// have those that a zone lacks.
+	// SizePerZone is the number of workers in each zone, at least 1. If the workers
+	// are existing nodes, other zones may have the workers that a zone lacks.
 	SizePerZone int
-	// Lasting is how many of these are no substitutes; 0 for all.
+	// Lasting is SizePerZone without substitutes, 0 if there are no substitutes.
 	Lasting int
-	// Taints that every node of the pool has when it joins the cluster. Others that the cloud reports stay on the pool.
+	// Taints are what every node of the pool has when it joins the cluster. Other taints that the cloud reports stay on the pool.
 	Taints []Taint
-	// Untainted lists the workers whose nodes lack one of Taints. While there is one, growing the pool is a Conflict.
+	// Untainted lists the workers whose nodes lack one of Taints. While there is such a worker, growing the pool is a Conflict.
 	Untainted []string
-	// TaintsSeen says that the node of a worker has all of Taints. Until then, a cloud that does not show the pool's taints
-	// is asked for one worker only.
+	// TaintsSeen says that the node of a worker has all of Taints. Until then, the
+	// provider orders only one worker from a cloud that does not show the pool's taints.
 	TaintsSeen bool
-	// Ready lists the workers whose nodes are Ready. Replacements of which none gets Ready are ordered ever more slowly.
+	// Ready lists the workers whose nodes are Ready. If no replacement gets Ready, further ones are ordered at longer and longer intervals.
 	Ready []string
-	// Retire lists the IDs of workers to remove because the pool shrinks. They are no reflectors any more. Only these go: a
-	// pool is never resized so that the cloud chooses the worker to go.
+	// Retire lists the IDs of workers to remove because the pool shrinks. They are no reflectors any more. Only
+	// these workers are removed: a pool is never resized so that the cloud chooses which worker to remove.
 	Retire []string
 	// Replace lists the IDs of dead workers to replace, in the same zone where that is possible.
 	Replace []string
-	// Stuck lists workers that have been WorkerDeleting for so long that nothing waits for them any more.
+	// Stuck lists workers that have been WorkerDeleting for so long that the provider must not wait for them any more.
 	Stuck []string
-	// Refill allows workers in a zone that is no longer listed, where the others cannot be had without them.
+	// Refill allows workers in a zone that is no longer listed, if the other zones' workers cannot be had without them.
 	Refill bool
 	// Options that the workers are to have.
 	Options PoolOptions
-	// Known are the IDs of the pools that were seen as ours before. Such a pool still exists when it has lost its label or
-	// name, or is not listed.
+	// Known are the IDs of the pools that were seen as ours before. Such a pool still exists if it has lost its label or name, or is not listed.
 	Known []string
-	// Once says that Observe is called once, and nothing is ordered: a pool of Known that is neither listed nor found is
-	// gone, and a flavor that the cluster's zones do not have is refused as an order of it would be.
+	// Once says that the caller calls Observe once, and orders nothing. Then a pool of Known that is neither listed
+	// nor found is gone. A flavor that the cluster's zones do not have is refused, as it would be in an order.
 	Once bool
 }
 
-// Record is a text that outlives the process. A provider that orders machines writes there what it asks for before it
-// does. It comes with the context of a call; without one the provider keeps it in memory.
+// Record is a text that outlives the process. A provider that orders machines writes each order to the Record before it
+// sends the order. A Record comes with the context of a call. Without a Record, the provider keeps the text in memory.
 type Record interface {
 	Text() string
 	Write(ctx context.Context, text string) error
@@ -86,71 +82,71 @@ type Record interface {
 
 type recordKey struct{}
 
-// WithRecord is ctx with a record.
+// WithRecord returns ctx with a record.
 func WithRecord(ctx context.Context, r Record) context.Context {
 	return context.WithValue(ctx, recordKey{}, r)
 }
 
-// RecordOf gives the record of ctx, nil for none.
+// RecordOf returns the record of ctx, nil for none.
 func RecordOf(ctx context.Context) Record {
 	r, _ := ctx.Value(recordKey{}).(Record)
 	return r
 }
 
-// PoolOptions are further options of a pool, under the names of spec.provider.iks; what is empty is left to the provider.
-// A cloud refuses an option that it does not have as InvalidInput before it orders anything.
+// PoolOptions are further options of a pool, named as in spec.provider.iks. The provider decides about
+// empty ones. If a cloud does not have an option, it is refused as InvalidInput before anything is ordered.
 type PoolOptions struct {
 	OperatingSystem string
-	// SecurityGroups that workers get beside the cluster's, by id.
+	// SecurityGroups are what workers get in addition to the cluster's, by id.
 	SecurityGroups []string
-	// Networks that workers are attached to, by zone.
+	// Networks are what workers are attached to, by zone.
 	Networks               map[string]Network
 	WorkerVolumeEncryption WorkerVolumeEncryption
 	DedicatedHostPoolID    string
 }
 
-// Network is a subnet (VPC), or a private VLAN and mostly a public one (classic), by id.
+// Network is a subnet (VPC), or a private VLAN and usually a public one (classic), by id.
 type Network struct{ SubnetID, PrivateVLAN, PublicVLAN string }
 
-// WorkerVolumeEncryption is the root key that the workers' volumes are encrypted with, and where it is kept.
+// WorkerVolumeEncryption is the root key that encrypts the workers' volumes, and where the key is kept.
 type WorkerVolumeEncryption struct{ KMSInstanceID, RootKeyID, KMSAccountID string }
 
 // Taint is a node taint.
 type Taint struct{ Key, Value, Effect string }
 
-// Pool is what exists.
+// Pool is the pool as it exists in the cloud.
 type Pool struct {
 	Exists bool
 	// Owned is true when the pool was created by rrpool for this cluster.
 	Owned bool
-	// Unmarked says that the pool is ours by its ID but has lost its label, and how to put that back; "" for any other
-	// pool. It is not Owned: nothing is changed there.
+	// Unmarked says how to put back the label of a pool that is ours by its ID but has lost its
+	// label; "" for any other pool. Such a pool is not Owned, and nothing in it is changed.
 	Unmarked string
-	// Mark says what makes a pool that is not Owned ours.
+	// Mark says what is missing for a pool that is not Owned to be ours, and how to add it.
 	Mark string
 	ID   string
-	// IDs are those of all our pools, which this one stands for, sorted.
+	// IDs are the IDs of all our pools, sorted. This Pool stands for all of them.
 	IDs []string
-	// Gone are those of PoolSpec.Known that exist no more.
+	// Gone are the IDs in PoolSpec.Known of pools that do not exist any more.
 	Gone []string
 	Name string
-	// Flavor is the machine type of its workers; with PoolSpec.Once, that which a pool to be made would have.
+	// Flavor is the machine type of the pool's workers. With PoolSpec.Once and no pool, it is the flavor that a new pool would have.
 	Flavor string
-	// Options, as far as the cloud reports them.
+	// Options are the pool's options, as far as the cloud reports them.
 	Options PoolOptions
 	// SizePerZone is the size that the cloud has been asked for. A provider that orders nothing derives it from the workers.
 	SizePerZone int
-	// Zones of the pool, sorted.
+	// Zones are the pool's zones, sorted.
 	Zones []string
-	// ClusterZones are all zones the cluster has workers in or may have, sorted.
+	// ClusterZones are all zones in which the cluster has workers or may have some, sorted.
 	ClusterZones []string
-	// Emptied is the name of a pool of ours that this one has replaced, and that Ensure is to delete, "" for none.
+	// Emptied is the name of another pool of ours, which this pool has replaced and Ensure is to delete; "" for none.
 	Emptied string
-	// Taints every node of the pool gets. They may be some minutes old; before a provider orders workers it asks again.
+	// Taints are what every node of the pool gets. They may be some minutes old; a provider reads them again before it orders workers.
 	Taints []Taint
-	// TaintsUnknown says that the cloud does not report the pool's taints, and has not acknowledged any lately.
+	// TaintsUnknown says that the cloud does not report the pool's taints, and has not acknowledged a change of them lately.
 	TaintsUnknown bool
-	// Leaving is what the cloud says of a pool that is being deleted; "" for any other.
+	// Leaving is what the cloud says about a pool that is being deleted; "" for any other.
 	Leaving string
 	// Autoscaled says that something else resizes this pool.
 	Autoscaled bool
@@ -165,37 +161,37 @@ type WorkerState string
 
 // The worker states.
 const (
-	// WorkerProvisioning is ordered, and not yet a usable node.
+	// WorkerProvisioning means that the worker is ordered, but not a usable node yet.
 	WorkerProvisioning WorkerState = "Provisioning"
-	// WorkerDeployed is a healthy node for the cloud.
+	// WorkerDeployed means that the worker is a healthy node, as the cloud sees it.
 	WorkerDeployed WorkerState = "Deployed"
-	// WorkerUnhealthy is deployed, and not healthy for the cloud.
+	// WorkerUnhealthy means that the worker is deployed, but not healthy as the cloud sees it.
 	WorkerUnhealthy WorkerState = "Unhealthy"
-	// WorkerFailed does not become a node, and has to be replaced.
+	// WorkerFailed means that the worker will not become a node, and has to be replaced.
 	WorkerFailed WorkerState = "Failed"
-	// WorkerDeleting is being deleted.
+	// WorkerDeleting means that the worker is being deleted.
 	WorkerDeleting WorkerState = "Deleting"
 )
 
 // Worker is one machine of the pool.
 type Worker struct {
 	ID string `json:"id"`
-	// NodeName is the name of the Node where the cloud reports it, else "".
+	// NodeName is the name of the Node, "" if the cloud does not report it.
 	NodeName string      `json:"node,omitempty"`
 	Zone     string      `json:"zone"`
 	Flavor   string      `json:"flavor,omitempty"`
 	State    WorkerState `json:"state"`
-	// Message is what the cloud says about it.
+	// Message is what the cloud says about the worker.
 	Message string `json:"message,omitempty"`
-	// Outdated says what an update would change ("1.31.1_1500 to 1.31.2_1510"), "" for no update.
+	// Outdated says what an update of the worker would change ("1.31.1_1500 to 1.31.2_1510"), "" for no update.
 	Outdated string `json:"outdated,omitempty"`
-	// Former says that it has not the wanted flavor or options, as Outdated says, and is replaced by one that has.
+	// Former says that the worker lacks the wanted flavor or options, which Outdated names, and is to be replaced.
 	Former bool `json:"former,omitempty"`
-	// DeleteFailed says that it is WorkerDeleting, and the cloud has given that up.
+	// DeleteFailed says that the worker is WorkerDeleting, but the cloud has given up deleting it.
 	DeleteFailed bool `json:"-"`
-	// Physical says that it is bare metal, which a cloud may take days to set up.
+	// Physical says that the worker is bare metal, which a cloud may take days to set up.
 	Physical bool `json:"-"`
-	// LeavingSince is since when the caller has seen it WorkerDeleting. A provider does not set it.
+	// LeavingSince is since when the caller has seen the worker WorkerDeleting. A provider does not set it.
 	LeavingSince time.Time `json:"-"`
 }
 
@@ -209,14 +205,14 @@ type Progress struct {
 	WaitingFor string
 }
 
-// Kind classes an error by what the caller should do about it.
+// Kind classifies an error by what the caller should do about it.
 type Kind string
 
 // The kinds.
 const (
 	// NotFound says that something does not exist. A retry alone does not help.
 	NotFound Kind = "NotFound"
-	// Conflict says that it exists and is not ours, or something else manages it. A person decides.
+	// Conflict says that something exists but is not ours, or is managed by something else. A person decides.
 	Conflict Kind = "Conflict"
 	// InvalidInput says that the request can never succeed. A person changes the spec.
 	InvalidInput Kind = "InvalidInput"
@@ -226,25 +222,25 @@ const (
 	Unauthorized Kind = "Unauthorized"
 	// QuotaExceeded says that the account may not have more. Retry slowly.
 	QuotaExceeded Kind = "QuotaExceeded"
-	// Unexpected says that the cloud does not do what it acknowledged, or that workers come or go without an order. A person
-	// looks; it is asked again later.
+	// Unexpected says that the cloud does not do what it acknowledged, or that workers
+	// come or go without an order. A person should look; the caller asks again later.
 	Unexpected Kind = "Unexpected"
 	// RateLimited says to ask again after Error.RetryAfter.
 	RateLimited Kind = "RateLimited"
-	// Unavailable says that the cloud does not answer, or not sensibly. Retry with back-off.
+	// Unavailable says that the cloud does not answer, or that its answer makes no sense. Retry with back-off.
 	Unavailable Kind = "Unavailable"
 )
 
-// Error is the only error type that leaves a Provider. It never holds a credential.
+// Error is the only type of error that a Provider returns. It never holds a credential.
 type Error struct {
 	Kind Kind
 	// Op is what was being done ("creating worker pool \"rr\"").
 	Op string
 	// Message is for people: the cloud's own words where there are any, and the remedy.
 	Message string
-	// Code is the cloud's own, and Subject what it is about where the cloud says that ("cluster"); "" for none.
+	// Code is the cloud's error code. Subject is what the error is about, if the cloud says it ("cluster"). Both may be "".
 	Code, Subject string
-	// RetryAfter is the least time before another try; 0 leaves it to the caller.
+	// RetryAfter is the least time to wait before another try; if it is 0, the caller decides.
 	RetryAfter time.Duration
 	// Err is the cause, may be nil.
 	Err error
@@ -258,10 +254,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.Op, e.Kind, e.Message)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf gives the kind of err, or "" when err holds no Error.
+// KindOf returns the kind of err, or "" if err holds no Error.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -272,7 +268,7 @@ func KindOf(err error) Kind {
 // Is reports whether err is a cloud error of kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// RetryAfter gives the wait that err asks for, 0 when it asks for none.
+// RetryAfter returns the wait that err asks for, 0 if it asks for none.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter

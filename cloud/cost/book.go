@@ -20,16 +20,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// AnyRegion is the region of an entry that holds wherever no other one does.
+// AnyRegion is the region of an entry that applies where no other entry does.
 const AnyRegion = "any"
 
-// Entry is what one worker of a flavor costs in a region, and who says so. In a price book
-// and in reports it has the same form.
+// Entry is what one worker of a flavor costs in a region, and who says so. It has the same form in price books and reports.
 type Entry struct {
 	Flavor string `json:"flavor"`
 	// Region is an IBM Cloud region, or AnyRegion.
 	Region string `json:"region"`
-	// Price is a decimal: that of one worker for so many Hours (0 is 1), before tax and discounts.
+	// Price is the price of one worker for this number of Hours (0 means 1), a decimal, before tax and discounts.
 	Price Amount `json:"price"`
 	Hours int    `json:"hours,omitempty"`
 	// Currency as an ISO 4217 code.
@@ -40,14 +39,14 @@ type Entry struct {
 	Source string `json:"source"`
 	// Note says more about the source. Optional.
 	Note string `json:"note,omitempty"`
-	// Excludes is what the source bills apart; what is added up with such an entry is "at least". Optional.
+	// Excludes is what the source bills separately. A sum that contains such an entry is "at least". Optional.
 	Excludes string `json:"excludes,omitempty"`
 
 	// kubernetes says that the price leaves out the OpenShift licence, as all built-in ones do.
 	kubernetes bool
 }
 
-// Amount is a decimal, which YAML and JSON may have with and without quotes.
+// Amount is a decimal, which may have quotes in YAML and JSON.
 type Amount string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -62,29 +61,29 @@ func (a *Amount) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Hourly is the price for one hour.
+// Hourly returns the price for one hour.
 func (e Entry) Hourly() *big.Rat {
 	price, _ := ParseDecimal(string(e.Price)) // check has accepted it
 	return price.Quo(price, big.NewRat(int64(max(e.Hours, 1)), 1))
 }
 
-// OlderThanAYear says whether the price was seen more than a year ago.
+// OlderThanAYear reports whether the price was seen more than a year ago.
 func (e Entry) OlderThanAYear(now time.Time) bool {
 	return e.Date < now.UTC().AddDate(-1, 0, 0).Format(time.DateOnly)
 }
 
-// Book is a list of prices in one currency. The first one that fits a worker counts, so books that come first are put in
-// front. Within a parsed book there is one for a flavor and region, and those for any region come last.
+// Book is a list of prices in one currency. The first entry that fits a worker counts, so a book that should win is put
+// in front of another. A parsed book has only one entry for a flavor and region, and those for AnyRegion come last.
 type Book []Entry
 
 //go:embed book.yaml
 var builtin []byte
 
-// Builtin gives the book that comes with this version.
+// Builtin returns the book that comes with this version.
 var Builtin = sync.OnceValue(func() Book {
 	book, err := Parse(builtin)
 	if err != nil {
-		panic(err) // a test reads it too
+		panic(err) // does not happen: a test parses the same book
 	}
 	for i := range book {
 		book[i].kubernetes = true
@@ -92,7 +91,7 @@ var Builtin = sync.OnceValue(func() Book {
 	return book
 })
 
-// Find gives the price of a flavor in a region, nil for none.
+// Find returns the price of a flavor in a region, nil for none.
 func (b Book) Find(flavor, region string) *Entry {
 	for i, e := range b {
 		if e.Flavor == flavor && (e.Region == region || e.Region == AnyRegion) {
@@ -151,12 +150,12 @@ var (
 	visible         = regexp.MustCompile(`^[\pL\pM\pN\pP\pS\p{Zs}]*$`)
 )
 
-// checkFlavor refuses what is no flavor, and says what to write instead.
+// checkFlavor returns an error if flavor is not valid, which says what to write instead.
 func checkFlavor(flavor string) error {
 	return checkFormat(flavorPattern, flavor, "write it as the cloud does, such as bx2.2x8")
 }
 
-// CheckRegion refuses what is no region, and says what to write instead.
+// CheckRegion returns an error if region is not valid, which says what to write instead.
 func CheckRegion(region string) error {
 	return checkFormat(regionPattern, region, "write it as the cloud does, such as eu-de, or any")
 }
@@ -203,7 +202,7 @@ func inOneLine(err error) error {
 	return fmt.Errorf("this is no price book: %s", strings.Join(strings.Fields(text), " "))
 }
 
-// decimalPattern excludes exponents and fractions: 1e999999999 would be computed for ever.
+// decimalPattern excludes exponents and fractions: to compute 1e999999999 would take for ever.
 var decimalPattern = regexp.MustCompile(`^\d{1,9}(\.\d{1,18})?$`)
 
 // ParseDecimal reads digits with at most one point between them, such as 0.11. The error says what to write instead.
@@ -220,7 +219,7 @@ func times(amount *big.Rat, number int) *big.Rat {
 	return new(big.Rat).Mul(amount, big.NewRat(int64(number), 1))
 }
 
-// Short writes an amount rounded half up to so many places, without zeros at its end.
+// Short returns an amount rounded half up to a number of places, without zeros at its end.
 func Short(amount *big.Rat, places int) string {
 	text := amount.FloatString(places)
 	if !strings.Contains(text, ".") {

@@ -20,22 +20,21 @@ type Machine struct {
 	Zone   string `json:"zone"`
 	Region string `json:"region"`
 	Flavor string `json:"flavor"`
-	// OpenShift says that the licence is billed as well, unless the cluster has an entitlement.
+	// OpenShift says that the licence is billed too, unless the cluster has an entitlement.
 	OpenShift bool `json:"openShift,omitempty"`
 }
 
 // Input is all that a report depends on.
 type Input struct {
-	// Pool are the workers that reflect routes. Existing says that they are nodes which the
-	// cluster has anyway: they cost nothing extra.
+	// Pool are the workers that reflect routes. Existing says that they are existing nodes of the cluster, which cost nothing extra.
 	Pool     []Machine
 	Existing bool
-	// Rest are the other workers of the cluster; nil when they are not known.
+	// Rest are the other workers of the cluster, nil if they are not known.
 	Rest []Machine
-	// Prices are looked up for all workers. PoolPrice, if there, comes first for those of the pool.
+	// Prices are looked up for all workers. If PoolPrice is set, it replaces the price of the pool's workers.
 	Prices    Book
 	PoolPrice *Entry
-	// Sizes of the pool to compare, at the price of Model.
+	// Sizes are sizes of the pool to compare, at the price of Model.
 	Sizes []int
 	Model Machine
 }
@@ -45,15 +44,15 @@ type Report struct {
 	// Lines are sorted by zone, region and flavor.
 	Lines []Line `json:"lines"`
 	Pool  Sum    `json:"pool"`
-	// ClusterBill is for all workers of the cluster, nil when they are not known.
+	// ClusterBill is the cost of all workers of the cluster, nil if they are not known.
 	ClusterBill *Sum `json:"clusterBill,omitempty"`
 	// Share is the pool's part of the bill in percent, "" unless both are exact.
 	Share string `json:"share,omitempty"`
-	// Sizes are absent when the price of Model is unknown.
+	// Sizes are the costs of Input.Sizes, absent if the price of Model is unknown.
 	Sizes []Sum `json:"sizes,omitempty"`
 	// Unpriced are the cluster's flavors without a price, as "flavor in region".
 	Unpriced []string `json:"unpriced,omitempty"`
-	// Prices are those that went into the report, sorted by flavor and region.
+	// Prices are the prices used in the report, sorted by flavor and region.
 	Prices []Entry `json:"prices"`
 }
 
@@ -63,8 +62,8 @@ type Line struct {
 	Sum
 }
 
-// Sum is what some workers cost, in decimals: hourly with at most 6 places, others with 2,
-// rounded half up from the exact value. They are empty when unknown.
+// Sum is what some workers cost. Amounts are decimals, hourly with at most 6 places,
+// others with 2, rounded half up from the exact value. Unknown amounts are "".
 type Sum struct {
 	Workers   int       `json:"workers"`
 	Certainty Certainty `json:"certainty"`
@@ -81,13 +80,13 @@ type Certainty string
 const (
 	// Exact: every price is known.
 	Exact Certainty = "exact"
-	// AtLeast: some price is unknown, or leaves something out, so that it is more.
+	// AtLeast: some price is unknown, or leaves something out, so the true cost is higher.
 	AtLeast Certainty = "at least"
 	// Unknown: there is no number.
 	Unknown Certainty = "unknown"
 )
 
-// Compute makes the report.
+// Compute returns the report.
 func Compute(in Input) Report {
 	out := Report{Lines: []Line{}, Prices: []Entry{}}
 	poolPrice := func(w Machine) *Entry { return cmp.Or(in.PoolPrice, in.Prices.Find(w.Flavor, w.Region)) }
@@ -121,7 +120,7 @@ func Compute(in Input) Report {
 func (r *Report) bill(in Input, pool total) {
 	bill, rest := pool, in.Rest
 	if in.Existing {
-		rest = slices.Concat(in.Rest, in.Pool) // they are part of the bill, at their own price
+		rest = slices.Concat(in.Rest, in.Pool) // existing nodes are part of the bill, at their own price
 		bill = total{hourly: new(big.Rat)}
 	}
 	workers, counts := counted(rest)
@@ -135,7 +134,7 @@ func (r *Report) bill(in Input, pool total) {
 	}
 }
 
-// total gives what workers cost at a price, nil for an unknown one, and adds the price to the report.
+// total returns the cost of count workers at a price, nil for an unknown price, and adds the price to the report.
 func (r *Report) total(worker Machine, count int, price *Entry) total {
 	if price == nil {
 		r.Unpriced = append(r.Unpriced, worker.String())
@@ -152,7 +151,7 @@ func (r *Report) total(worker Machine, count int, price *Entry) total {
 	return total{hourly: times(price.Hourly(), count), priced: count, partial: price.Excludes != ""}
 }
 
-// String names the flavor, and the region where it is known.
+// String names the flavor, and the region if it is known.
 func (w Machine) String() string {
 	what := cmp.Or(w.Flavor, "nodes without a label node.kubernetes.io/instance-type")
 	switch {
@@ -164,7 +163,7 @@ func (w Machine) String() string {
 	return what
 }
 
-// counted gives the different workers, sorted, and how many there are of each.
+// counted returns the different workers, sorted, and how many there are of each.
 func counted(workers []Machine) (sorted []Machine, count map[Machine]int) {
 	count = map[Machine]int{}
 	for _, w := range workers {
@@ -175,8 +174,7 @@ func counted(workers []Machine) (sorted []Machine, count map[Machine]int) {
 	}), count
 }
 
-// total adds up the prices that are known, and counts the workers with and without one. It is
-// partial when some price leaves something out.
+// total adds up the prices that are known, and counts the workers with and without a price. It is partial if some price leaves something out.
 type total struct {
 	hourly           *big.Rat
 	priced, unpriced int
@@ -187,7 +185,7 @@ func (t total) plus(o total) total {
 	return total{new(big.Rat).Add(t.hourly, o.hourly), t.priced + o.priced, t.unpriced + o.unpriced, t.partial || o.partial}
 }
 
-// sum gives the total for an hour, a month and a year.
+// sum returns the total for an hour, a month and a year.
 func (t total) sum() Sum {
 	out := Sum{Workers: t.priced + t.unpriced, Certainty: AtLeast}
 	switch {
@@ -203,15 +201,14 @@ func (t total) sum() Sum {
 }
 
 const (
-	// HoursPerMonth is the length of a month.
+	// HoursPerMonth is the length of a month: 30 days.
 	HoursPerMonth = 720
-	// Currency is that of the built-in book.
+	// Currency is the currency of the built-in book.
 	Currency = "USD"
 )
 
-// Status gives what a pool of these workers costs by b, the built-in book, in the form of status.cost; nil without workers.
-// Neither their order nor the time counts. Amounts are there when they are exact; if not, Source says what is known and
-// what is lacking.
+// Status returns the cost of a pool by b, the built-in book, for status.cost; nil without workers. The result depends neither on the
+// order of the workers nor on the time. Amounts are set if they are exact; if not, Source says what is known and what is lacking.
 func (b Book) Status(pool []Machine) *v1alpha1.CostStatus {
 	if len(pool) == 0 {
 		return nil
@@ -242,7 +239,7 @@ func (b Book) Status(pool []Machine) *v1alpha1.CostStatus {
 	return out
 }
 
-// MachineOf reads the machine off a node's labels. IBM's own come first: anyone who may change nodes can change the others.
+// MachineOf reads the machine from a node's labels. IBM's own labels come first: anyone who may change nodes can change the others.
 func MachineOf(labels map[string]string, zoneLabel string) Machine {
 	flavor := cmp.Or(labels["ibm-cloud.kubernetes.io/machine-type"], labels[corev1.LabelInstanceTypeStable])
 	return Machine{

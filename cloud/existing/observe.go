@@ -12,7 +12,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/selection"
 )
 
-// list gives the nodes, sorted by name, with their membership.
+// list returns the nodes, sorted by name, with their membership.
 func (p *Provider) list(ctx context.Context) ([]plan.Node, error) {
 	nodes, err := p.cfg.Nodes.List(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func (p *Provider) list(ctx context.Context) ([]plan.Node, error) {
 	return nodes, nil
 }
 
-// rules for want; no zones in it means every zone.
+// rules returns the rules of selection for want. If want names no zones, the rules are for every zone.
 func (p *Provider) rules(want cloud.PoolSpec, nodes []plan.Node) selection.Rules {
 	r := selection.Rules{
 		PerZone: want.SizePerZone, Zones: want.Zones,
@@ -47,7 +47,7 @@ func (p *Provider) isStuck(n plan.Node) bool {
 	return !n.IsOurs() && n.CalicoNode.Failing() && p.cfg.Now().Sub(n.CalicoNode.Since) >= p.cfg.NotReadyGrace
 }
 
-// poolOf gives the pool that the nodes make up.
+// poolOf returns the pool that the nodes make up.
 func (p *Provider) poolOf(nodes []plan.Node) cloud.Pool {
 	pool := cloud.Pool{
 		Owned: true, ID: p.cfg.PoolName, Name: p.cfg.PoolName,
@@ -71,7 +71,7 @@ func (p *Provider) poolOf(nodes []plan.Node) cloud.Pool {
 	slices.Sort(pool.Problems)
 	pool.Exists = len(pool.Workers) > 0
 	if zones := max(len(pool.ClusterZones), 1); pool.Exists {
-		// Most likely that size was asked for: rounded to the nearest, so that a substitute or a lost node changes nothing.
+		// Most likely this size was asked for. It is rounded to the nearest, so that a substitute or a lost node changes nothing.
 		pool.SizePerZone = max(1, (2*staying+zones-1)/(2*zones))
 	}
 	return pool

@@ -1,5 +1,5 @@
-// Package existing is the cloud.Provider whose workers are existing nodes. It orders no machines: its pool is the nodes with
-// the label rrpool.io/pool, which is all that it writes. controllers/plan/selection decides which nodes are to have it.
+// Package existing is the cloud.Provider whose workers are existing nodes. It orders no machines. Its pool is the nodes with
+// the label rrpool.io/pool, and it writes only this label. controllers/plan/selection decides which nodes get the label.
 package existing
 
 import (
@@ -20,10 +20,9 @@ import (
 
 // Nodes are the cluster's nodes as the provider needs them. Its calls end with ctx.
 type Nodes interface {
-	// List gives all nodes; Pooled and Pods are not filled in.
+	// List returns all nodes; Pooled and Pods are not filled in.
 	List(ctx context.Context) ([]plan.Node, error)
-	// SetPool writes the pool label of a node, removes it when pool is "", and
-	// fails when the node is no longer the one that was listed (UID).
+	// SetPool writes the pool label of a node, or removes it if pool is "". It fails if the node is no longer the one that was listed (UID).
 	SetPool(ctx context.Context, node plan.Node, pool string) error
 }
 
@@ -32,10 +31,10 @@ type Config struct {
 	// PoolName is the value of the pool label.
 	PoolName string
 	Nodes    Nodes
-	// CountPods counts the pods with an address of their own, by node; a node that it leaves out has none. It is asked only
-	// while no node reflects yet. Optional: without it control-plane nodes are chosen first.
+	// CountPods counts the pods with an address of their own, by node; a node that the map lacks has none.
+	// It is called only while no node reflects yet. If it is nil, control-plane nodes are chosen first.
 	CountPods func(ctx context.Context, nodes []string) (map[string]int, error)
-	// Preferred nodes are chosen first, Excluded ones never; nil for no such rule.
+	// Preferred nodes are chosen first, Excluded nodes never; nil for no such rule.
 	Preferred, Excluded labels.Selector
 	// NotReadyGrace is how long a member may be NotReady and still count.
 	NotReadyGrace time.Duration
@@ -72,9 +71,9 @@ func (p *Provider) Observe(ctx context.Context, _ cloud.PoolSpec) (cloud.Pool, e
 	return p.poolOf(nodes), nil
 }
 
-// Ensure implements cloud.Provider. A node in want.Retire leaves the pool at once. One in want.Replace leaves it if it does not
-// count any more, and once enough others do. No other node leaves, and none of these joins. The size is that of all zones
-// together: where a zone has too few nodes, others have more.
+// Ensure implements cloud.Provider. A node in want.Retire leaves the pool at once. A node in want.Replace leaves
+// the pool when it does not count any more and enough other nodes are chosen. No other node leaves, and no node of
+// these lists joins. The size is that of all zones together: if a zone has too few nodes, other zones have more.
 func (p *Provider) Ensure(ctx context.Context, want cloud.PoolSpec) (cloud.Progress, error) {
 	if err := checkSpec(want); err != nil {
 		return cloud.Progress{}, err
@@ -115,7 +114,7 @@ func (p *Provider) Delete(ctx context.Context) (cloud.Progress, error) {
 	})
 }
 
-// nextToLeave gives the first member of the pool that is so.
+// nextToLeave returns the first member of the pool for which so returns true.
 func nextToLeave(nodes []plan.Node, so func(plan.Node) bool) (plan.Node, bool) {
 	i := slices.IndexFunc(nodes, func(n plan.Node) bool { return n.Pooled && so(n) })
 	if i < 0 {
@@ -137,7 +136,7 @@ func (p *Provider) change(ctx context.Context, do func([]plan.Node) (cloud.Progr
 	return do(nodes)
 }
 
-// setPool makes the one change, unless the caller has left meanwhile.
+// setPool writes the pool label of a node, unless ctx has ended meanwhile.
 func (p *Provider) setPool(ctx context.Context, n plan.Node, pool string) (cloud.Progress, error) {
 	into := "into"
 	if pool == "" {
@@ -153,7 +152,7 @@ func (p *Provider) setPool(ctx context.Context, n plan.Node, pool string) (cloud
 	return cloud.Progress{Did: fmt.Sprintf("took %s %s the pool", place(n), into)}, nil
 }
 
-// countPods fills in the pods of the nodes that could join.
+// countPods fills in the number of pods of the nodes that may join.
 func (p *Provider) countPods(ctx context.Context, nodes []plan.Node, rules selection.Rules) error {
 	var names []string
 	for _, n := range nodes {
@@ -176,7 +175,7 @@ func (p *Provider) countPods(ctx context.Context, nodes []plan.Node, rules selec
 	return nil
 }
 
-// failure makes the typed error of a request that went wrong.
+// failure returns the cloud.Error for a request that failed.
 func failure(op string, err error) error {
 	e := &cloud.Error{Kind: cloud.Unavailable, Op: op, Err: err}
 	switch {
@@ -192,15 +191,15 @@ func failure(op string, err error) error {
 	return e
 }
 
-// unserved reports whether no node counts and none is a reflector, so that the next to join is the first. Nodes that reflect and
-// are to go, all cordoned for instance, carry the routes of the next reflectors, and pods need not be counted.
+// unserved reports whether no node counts and no Ready node is a reflector, so that the next node to join is the first reflector.
+// Reflectors that are to leave, for example because all are cordoned, carry the routes of the next ones, so pods need not be counted.
 func unserved(nodes []plan.Node, rules selection.Rules) bool {
 	return !slices.ContainsFunc(nodes, func(n plan.Node) bool {
 		return rules.Counts(n) || n.Ready && n.Marked && n.HasRoleLabel
 	})
 }
 
-// checkSpec refuses what existing nodes cannot be given.
+// checkSpec refuses options that existing nodes cannot be given.
 func checkSpec(want cloud.PoolSpec) error {
 	if want.SizePerZone < 1 {
 		return cloud.InvalidSpec("size per zone is %d, it must be at least 1", want.SizePerZone)
@@ -211,7 +210,7 @@ func checkSpec(want cloud.PoolSpec) error {
 	return nil
 }
 
-// stillMissing says what is missing when nothing can be changed. Why other nodes cannot be chosen the plan says.
+// stillMissing says what is missing when nothing can be changed. The plan says why other nodes cannot be chosen.
 func stillMissing(nodes, chosen []plan.Node, rules selection.Rules) cloud.Progress {
 	var missing []string
 	if total := rules.Total(); len(chosen) < max(total, 1) {

@@ -14,20 +14,20 @@ import (
 	"github.com/rrpool/rrpool/cloud/poolplan"
 )
 
-// Options of a Cloud.
+// Options are the options of a Cloud.
 type Options struct {
 	PoolName string
 	// Zones of the cluster, sorted.
 	Zones []string
-	// Flavor when none is wanted.
+	// Flavor is the machine type if none is wanted.
 	Flavor string
 	// Now is the clock.
 	Now func() time.Time
 	// DeployTime and DeleteTime are how long a worker takes to come and to go.
 	DeployTime, DeleteTime time.Duration
-	// Pool is there from the start; nil for none.
+	// Pool is the pool at the start, nil for none.
 	Pool *cloud.Pool
-	// NodeName gives a worker's node name.
+	// NodeName returns a worker's node name.
 	NodeName func(zone, workerID string) string
 }
 
@@ -36,7 +36,7 @@ type Cloud struct {
 	opts Options
 
 	mu sync.Mutex
-	// pool has its own fields only, and balanced says that it orders a worker in the place of one that is removed.
+	// pool has only the pool's own fields. balanced says that the cloud orders a new worker in the place of a removed one.
 	pool     cloud.Pool
 	balanced bool
 	workers  []*worker
@@ -48,7 +48,7 @@ type worker struct {
 	since time.Time
 }
 
-// New makes a cloud without the pool, or with the one that is described.
+// New returns a cloud, with the pool of Options.Pool if that exists.
 func New(o Options) *Cloud {
 	c := &Cloud{opts: o}
 	if in := o.Pool; in != nil && in.Exists {
@@ -65,13 +65,13 @@ func New(o Options) *Cloud {
 	return c
 }
 
-// make makes a pool without zones and workers.
+// make creates a pool without zones and workers.
 func (c *Cloud) make(id, flavor string, size int) {
 	c.pool = cloud.Pool{Exists: true, Owned: true, ID: id, Flavor: flavor, SizePerZone: size}
 	c.balanced, c.workers = true, nil
 }
 
-// move brings every worker to its state by now.
+// move updates the state of every worker to the current time.
 func (c *Cloud) move() {
 	now := c.opts.Now()
 	c.workers = slices.DeleteFunc(c.workers, func(w *worker) bool {
@@ -100,7 +100,7 @@ func (c *Cloud) remove(w *worker) {
 	w.State, w.Message, w.since = cloud.WorkerDeleting, "", c.opts.Now()
 }
 
-// apply makes the change, as a cloud would.
+// apply carries out a step as a cloud would.
 func (c *Cloud) apply(s poolplan.Step, flavor string) {
 	switch s.Kind {
 	case poolplan.Create:
@@ -116,7 +116,7 @@ func (c *Cloud) apply(s poolplan.Step, flavor string) {
 	case poolplan.Resize:
 		c.pool.SizePerZone, c.balanced = s.Size, true
 		c.fill(c.pool.Zones...)
-	case poolplan.Remove, poolplan.Replace: // a balanced pool orders another one in its place
+	case poolplan.Remove, poolplan.Replace: // a balanced pool orders a new worker in the place of the removed one
 		c.balanced = c.balanced && s.Kind == poolplan.Replace
 		i := slices.IndexFunc(c.workers, func(w *worker) bool { return w.ID == s.Worker })
 		c.remove(c.workers[i])
@@ -129,7 +129,7 @@ func (c *Cloud) apply(s poolplan.Step, flavor string) {
 	}
 }
 
-// fill brings zones to the pool's size: it orders what lacks, or takes the oldest away.
+// fill orders the workers that zones lack to have the pool's size, or removes the oldest workers beyond that size.
 func (c *Cloud) fill(zones ...string) {
 	for _, zone := range zones {
 		var have []*worker
@@ -147,7 +147,7 @@ func (c *Cloud) fill(zones ...string) {
 	}
 }
 
-// Workers that exist, in the order they came.
+// Workers returns the workers that exist, in the order in which they came.
 func (c *Cloud) Workers() []cloud.Worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *Cloud) Workers() []cloud.Worker {
 	return out
 }
 
-// Provider is a cloud.Provider on a Cloud. A second one is what a restart would bring.
+// Provider is a cloud.Provider on a Cloud. A second Provider on the same Cloud is like one after a restart.
 type Provider struct {
 	cloud *Cloud
 	// memory is guarded by cloud.mu.
@@ -168,13 +168,13 @@ type Provider struct {
 
 var _ cloud.Provider = (*Provider)(nil)
 
-// Provider makes a provider on c.
+// Provider returns a new provider on c.
 func (c *Cloud) Provider() *Provider { return &Provider{cloud: c} }
 
 // Name implements cloud.Provider.
 func (p *Provider) Name() string { return "fake" }
 
-// Observe implements cloud.Provider. Workers are Former if they were described as such.
+// Observe implements cloud.Provider. Workers are Former if Options.Pool says so.
 func (p *Provider) Observe(context.Context, cloud.PoolSpec) (cloud.Pool, error) {
 	p.cloud.mu.Lock()
 	defer p.cloud.mu.Unlock()
@@ -202,14 +202,14 @@ func (p *Provider) change(flavor string, next func(poolplan.State) (poolplan.Ste
 	if err != nil || step.Kind == poolplan.None {
 		return step.Progress, err
 	}
-	// Workers that are ordered from now on have it.
+	// Workers that are ordered from now on have this flavor.
 	c.pool.Flavor = cmp.Or(flavor, c.pool.Flavor)
 	c.apply(step, cmp.Or(flavor, c.opts.Flavor))
 	p.memory.Note(step, c.opts.Now())
 	return cloud.Progress{Did: step.String()}, nil
 }
 
-// state gives what a provider sees now.
+// state returns what a provider sees now.
 func (p *Provider) state() poolplan.State {
 	c := p.cloud
 	c.move()

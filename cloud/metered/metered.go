@@ -1,4 +1,4 @@
-// Package metered counts and times what a provider is asked, so that providers need not know about metrics.
+// Package metered counts and times the calls of a provider, so that providers need not know about metrics.
 package metered
 
 import (
@@ -11,14 +11,14 @@ import (
 	"github.com/rrpool/rrpool/cloud"
 )
 
-// Metrics of all providers of a process.
+// Metrics are the metrics of all providers of a process.
 type Metrics struct {
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics. The kind of a call is its error's cloud.Kind, "None"
-// without an error, "Other" when it has none.
+// NewMetrics registers the metrics. The label kind of a call is the cloud.Kind
+// of its error, "None" without an error, "Other" if the error has no Kind.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -35,7 +35,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Provider gives p with its calls measured.
+// Provider returns p with its calls measured.
 func (m *Metrics) Provider(p cloud.Provider) cloud.Provider { return &provider{p, m} }
 
 type provider struct {

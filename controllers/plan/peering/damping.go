@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The limits of changes within changesWithin. Up to a limit, changes of the remote cluster are accepted at once; after that, one is accepted when
-// it has been stable for steadyFor. Each change of ranges may write up to 200 IPPools. Reflectors change more often, as when nodes are replaced,
-// and each of these changes writes a few BGPPeers.
+// The limits of changes within changesWithin. Up to a limit, changes of the remote cluster are accepted at once. After
+// that, a change is accepted when it has lasted for steadyFor. Each change of ranges may write up to 200 IPPools.
+// Reflectors change more often, for example when nodes are replaced, and each of these changes writes a few BGPPeers.
 const (
 	rangeChanges     = 5
 	reflectorChanges = 60
@@ -17,10 +17,11 @@ const (
 	steadyFor        = 10 * time.Minute
 )
 
-// Damping limits how often changes of a remote cluster are accepted. Its state is in memory: the first declaration is accepted.
+// Damping limits how often changes of a remote cluster are accepted. Its
+// state is in memory, so the first declaration after a restart is accepted.
 type Damping struct{ ranges, reflectors declaration }
 
-// Take returns the accepted declaration of the remote cluster, and why that is not the current one, "" if it is.
+// Take returns the accepted declaration of the remote cluster, and why that differs from declared; "" if it does not.
 func (d *Damping) Take(declared Side, now time.Time) (Side, string) {
 	out, held := d.ranges.accept(Side{ASN: declared.ASN, Pods: sorted(declared.Pods), Services: sorted(declared.Services)}, now, rangeChanges)
 	reflectors, also := d.reflectors.accept(Side{Reflectors: declared.Reflectors}, now, reflectorChanges)
@@ -35,8 +36,8 @@ func (d *Damping) Take(declared Side, now time.Time) (Side, string) {
 	return out, ""
 }
 
-// declaration is a part of what the remote cluster declares: what was accepted last (taken), what was seen last and since when, and the times of
-// the accepted changes.
+// declaration is a part of what the remote cluster declares. taken was accepted last. seen was
+// declared last, and since is when that began. changes are the times of the accepted changes.
 type declaration struct {
 	begun       bool
 	taken, seen Side

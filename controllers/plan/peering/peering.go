@@ -1,5 +1,5 @@
-// Package peering decides which objects of Calico a ClusterPeering needs, so that the route reflectors of this cluster exchange routes with those
-// of another one, and in which order these are written and deleted.
+// Package peering decides which objects of Calico a ClusterPeering needs, so that the route reflectors of this cluster
+// exchange routes with those of another cluster. It also decides in which order these objects are written and deleted.
 package peering
 
 import (
@@ -27,22 +27,22 @@ type Side struct {
 // CIDRs returns all ranges of a side.
 func (s Side) CIDRs() []netip.Prefix { return slices.Concat(s.Pods, s.Services) }
 
-// IPPool is what a decision depends on of an IPPool.
+// IPPool holds the facts about an IPPool that decisions depend on.
 type IPPool struct {
 	Name string
 	CIDR netip.Prefix
 	// Peering is the ClusterPeering that it was written for, "" for none.
 	Peering string
-	// ForPods: pods get addresses from it. Announced: pods do, and BGP may export its routes.
+	// ForPods: pods get addresses from the IPPool. Announced: moreover, BGP may export its routes.
 	ForPods, Announced bool
-	// Edited: it was written for a ClusterPeering, and others have changed it.
+	// Edited: rrpool wrote the IPPool for a ClusterPeering, and others have changed it.
 	Edited bool
 }
 
-// Filter is what a decision depends on of a BGPFilter.
+// Filter holds the facts about a BGPFilter that decisions depend on.
 type Filter struct {
 	Name, Peering string
-	// Rules are the ranges that it accepts, nil if it has rules that rrpool does not write.
+	// Rules are the ranges that the filter accepts, nil if it has rules that rrpool does not write.
 	Rules *plan.PeeringFilter
 }
 
@@ -52,12 +52,12 @@ type Observed struct {
 	Cluster plan.Cluster
 	Filters []Filter
 	Pools   []IPPool
-	// Services are the service ranges that Calico announces for ClusterPeerings, OtherServices all others that it announces, and OtherClusterIPs
-	// those of OtherServices that contain cluster IPs.
+	// Services are the service ranges that Calico announces for ClusterPeerings. OtherServices are all other
+	// service ranges that it announces, and OtherClusterIPs those of OtherServices that contain cluster IPs.
 	Services, OtherServices, OtherClusterIPs []netip.Prefix
 	// Apiservers are the IP addresses of this cluster's apiserver.
 	Apiservers []netip.Addr
-	// Unread is a range of this cluster that cannot be parsed, "" for none. Whether it overlaps with another is not known.
+	// Unread is a range of this cluster that cannot be parsed, "" for none. Whether such a range overlaps with another is not known.
 	Unread string
 	// Remote is the remote cluster, nil while it is not known.
 	Remote *Side
@@ -71,14 +71,15 @@ type Desired struct {
 	NotReflecting string
 	// Deleted: all objects of this ClusterPeering are to be deleted.
 	Deleted bool
-	// Pods and Services say what to advertise. ServiceCIDRs are the service ranges to advertise, OwnServices all that this cluster is known to have.
+	// Pods and Services say what to advertise. ServiceCIDRs are the service ranges to
+	// advertise, OwnServices all service ranges that this cluster is known to have.
 	Pods, Services            bool
 	ServiceCIDRs, OwnServices []netip.Prefix
 	// Announce are the service ranges that all ClusterPeerings together advertise.
 	Announce    []netip.Prefix
 	Password    *plan.SecretRef
 	KeepNextHop bool
-	// Allowed are the ranges that must contain those of the remote cluster; none: any range is allowed.
+	// Allowed are the ranges that must contain those of the remote cluster. If there are none, any range is allowed.
 	Allowed []netip.Prefix
 }
 
@@ -107,8 +108,8 @@ const (
 	KindIPPool    = "IPPool"
 )
 
-// Next returns what to write next for a ClusterPeering. If the remote cluster is not known, or there is a problem, it only deletes BGPPeers of
-// former reflectors and narrows the filter: see always.
+// Next returns what to write next for a ClusterPeering. If the remote cluster is not known, or there
+// is a problem, Next only deletes BGPPeers of former reflectors and narrows the filter: see always.
 func Next(o Observed, d Desired) Decision {
 	if d.Deleted {
 		return deleteAll(o, d)
@@ -141,7 +142,8 @@ func Next(o Observed, d Desired) Decision {
 	return s
 }
 
-// deleteAll deletes all objects of a ClusterPeering. While the datastore is locked it waits, because a list may not be complete then.
+// deleteAll deletes all objects of a ClusterPeering. While the datastore
+// is locked, it deletes nothing, because a list may not be complete then.
 func deleteAll(o Observed, d Desired) Decision {
 	if o.Cluster.Locked != nil {
 		return Decision{Problem: o.Cluster.Locked}
@@ -149,8 +151,8 @@ func deleteAll(o Observed, d Desired) Decision {
 	return Decision{Actions: deleteOthers(o, d, nil, nil)}
 }
 
-// Reflectors returns the nodes with the role that are Ready; if none is, all with the role. A reflector that is not Ready has no sessions with
-// the remote cluster, since packets between the clusters may go through it.
+// Reflectors returns the reflectors that are Ready, or all reflectors if none is Ready. A reflector that is not Ready
+// gets no sessions with the remote cluster, because packets between the clusters may go through that reflector.
 func Reflectors(nodes []plan.Node) []plan.Node {
 	all := slices.DeleteFunc(slices.Clone(nodes), func(n plan.Node) bool { return !n.HasRoleLabel || n.ClusterID == "" || !n.SpeaksBGP() })
 	if ready := slices.DeleteFunc(slices.Clone(all), func(n plan.Node) bool { return !n.Ready }); len(ready) > 0 {
@@ -165,12 +167,12 @@ type pair struct {
 	here, there netip.Addr
 }
 
-// mostPairs is the number of sessions of two clusters in each address family. Calico advertises every path that it has: with n sessions a client
-// has n paths to a prefix for each pair of reflectors of the two clusters. A full mesh would give too many.
+// mostPairs is the number of sessions of two clusters in each address family. Calico advertises every path that it has: with n
+// sessions a client has n paths to a prefix for each pair of reflectors of the two clusters. A full mesh would give too many paths.
 const mostPairs = 3
 
-// choosePairs returns which reflectors should have sessions. It depends only on the addresses, so both clusters compute the same. No reflector
-// gets a second session before each has one, and a change of one reflector changes few other pairs.
+// choosePairs returns the pairs of reflectors that should have a session. The result depends only on the addresses, so both clusters
+// choose the same pairs. No reflector gets a second session before each has one, and a change of one reflector changes few other pairs.
 func choosePairs(o Observed) []pair {
 	var all, out []pair
 	for _, n := range Reflectors(o.Cluster.Nodes) {
@@ -202,7 +204,7 @@ func choosePairs(o Observed) []pair {
 	return out
 }
 
-// rank returns the sort key of a pair. Both clusters compute the same.
+// rank returns the sort key of a pair, which is the same in both clusters.
 func (p pair) rank() []byte {
 	a, b := p.here.String(), p.there.String()
 	sum := sha256.Sum256([]byte(min(a, b) + " " + max(a, b)))
@@ -235,8 +237,8 @@ func ownPods(o Observed) []netip.Prefix {
 	return out
 }
 
-// wantedFilter returns the ranges to import and export. All other ranges that this cluster announces are withheld, including a service range that
-// is larger than one to export.
+// wantedFilter returns the ranges to import and export. All other ranges that this cluster
+// announces are withheld, including a service range that contains a range to export but is larger.
 func wantedFilter(o Observed, d Desired) plan.PeeringFilter {
 	out := plan.PeeringFilter{Import: sorted(o.Remote.CIDRs())}
 	if d.Pods {
@@ -277,8 +279,8 @@ func wantedPeers(o Observed, d Desired, pairs []pair) []plan.Peer {
 	return out
 }
 
-// wantedPools returns the disabled IPPools for the remote cluster's ranges, without ranges inside of others: Calico's route reflectors pass on no
-// routes outside of IPPools.
+// wantedPools returns a disabled IPPool for each range of the remote cluster that is
+// not inside another: Calico's route reflectors pass on no routes outside of IPPools.
 func wantedPools(o Observed, d Desired) []IPPool {
 	var out []IPPool
 	for _, cidr := range sorted(o.Remote.CIDRs()) {
@@ -290,7 +292,7 @@ func wantedPools(o Observed, d Desired) []IPPool {
 	return out
 }
 
-// create writes the objects that are missing and the filter if it differs. The filter is the first.
+// create writes the filter if it is missing or differs, and then the other objects that are missing.
 func create(o Observed, d Desired, let plan.PeeringFilter, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) })
@@ -320,10 +322,11 @@ func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 	return o.Cluster.Peers[i], true
 }
 
-// ApplyTime is how long nodes may need to apply a written BGPPeer. Earlier reports may not show its effect.
+// ApplyTime is how long nodes may need to apply a BGPPeer after it was written. Reports from before that may not show the effect.
 const ApplyTime = 10 * time.Second
 
-// update updates one BGPPeer that differs. An update restarts its session, so all other sessions must be Established, unless its own is not either.
+// update updates one BGPPeer that differs. This restarts the BGPPeer's session. So all other
+// sessions must be Established first, unless the BGPPeer's own session is down already.
 func update(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 	for _, p := range peers {
 		have, there := existing(o, p)
@@ -345,7 +348,7 @@ func update(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 	return nil
 }
 
-// refresh requests new reports of nodes whose last report may not show a session that a written BGPPeer has restarted.
+// refresh requests new reports of nodes whose last report may be too old to show that a written BGPPeer has restarted a session.
 func refresh(c plan.Cluster, peers []plan.Peer) []plan.Action {
 	var out []plan.Action
 	for _, p := range c.Peers {
@@ -357,9 +360,10 @@ func refresh(c plan.Cluster, peers []plan.Peer) []plan.Action {
 	return out
 }
 
-// mustStay reports whether a BGPPeer that is not wanted any more must stay until the wanted sessions of its address family are Established. While
-// none of them is, every BGPPeer stays, because the status of former reflectors is not known. Once one is, only those stay that are Established
-// with a current reflector of the remote cluster: a former one may have failed, which BIRD notices only after minutes.
+// mustStay reports whether a BGPPeer that is not wanted any more must stay until the wanted sessions of its
+// address family are Established. While none of these is Established, every BGPPeer stays, because the status of
+// former reflectors is not known. After that, a BGPPeer stays only if its session with a current reflector of
+// the remote cluster is Established: a former reflector may have failed, which BIRD notices only after minutes.
 func mustStay(o Observed, p plan.Peer, expected []Session) bool {
 	there, err := netip.ParseAddr(p.PeerIP)
 	family := slices.DeleteFunc(slices.Clone(expected), func(s Session) bool { return s.Peer.Is4() != there.Is4() })
@@ -367,8 +371,8 @@ func mustStay(o Observed, p plan.Peer, expected []Session) bool {
 	return err == nil && lacking > 0 && (lacking == len(family) || established(o.Cluster, p.Node, p.PeerIP) && slices.Contains(o.Remote.Reflectors, there))
 }
 
-// narrow removes ranges from the filter that contain an address of a node or apiserver of this cluster, as that of a new node: packets to it
-// would go to the remote cluster.
+// narrow removes ranges from the filter that contain the address of a node or apiserver of this
+// cluster, for example of a new node: packets to that address would go to the remote cluster.
 func narrow(o Observed, d Desired) []plan.Action {
 	at := slices.IndexFunc(o.Filters, func(f Filter) bool { return f.Name == filterName(d) && f.Peering == d.Name && f.Rules != nil })
 	if at < 0 || o.Cluster.Locked != nil {
@@ -382,8 +386,9 @@ func narrow(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.PutFilter{Name: filterName(d), Peering: d.Name, Filter: let}}
 }
 
-// always returns what is done even if the remote cluster is not known or there is a problem. It deletes the BGPPeers of former reflectors once a
-// current one has an Established session with the remote cluster: their workers are not removed before that.
+// always returns the actions for which the remote cluster need not be known, and that a problem does not
+// prevent. It narrows the filter. Once a current reflector has an Established session with the remote cluster,
+// it deletes the BGPPeers of former reflectors: their workers are not removed before these are deleted.
 func always(o Observed, d Desired) []plan.Action {
 	out := narrow(o, d)
 	holds := func(name string) bool {
@@ -403,7 +408,7 @@ func always(o Observed, d Desired) []plan.Action {
 	return out
 }
 
-// announce makes Calico announce the service ranges of ClusterPeerings that it does not announce otherwise.
+// announce makes Calico announce the service ranges of ClusterPeerings that are not announced for other reasons.
 func announce(o Observed, d Desired) []plan.Action {
 	want := slices.DeleteFunc(sorted(d.Announce), func(c netip.Prefix) bool { return slices.Contains(o.OtherServices, c) })
 	if slices.Equal(sorted(o.Services), want) {
@@ -412,8 +417,8 @@ func announce(o Observed, d Desired) []plan.Action {
 	return []plan.Action{plan.AnnounceServices{CIDRs: want}}
 }
 
-// deleteOthers deletes the objects of this ClusterPeering that are not in peers and pools, BGPPeers first. If all are to be deleted, the others
-// follow in a later call, because a session without its filter would pass all routes.
+// deleteOthers deletes the objects of this ClusterPeering that are not in peers and pools. It deletes BGPPeers first. If the
+// ClusterPeering is deleted, all other objects follow in a later call, because a session without its filter would pass all routes.
 func deleteOthers(o Observed, d Desired, peers []plan.Peer, pools []IPPool) []plan.Action {
 	var out []plan.Action
 	for _, p := range o.Cluster.Peers {

@@ -75,9 +75,9 @@ func notAllowed(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// reflectorInside returns a problem if a remote reflector's address is in a range of pods or services, so that a pod of this cluster could get
-// the sessions. Disabled IPPools do not count unless nodes have blocks of them: users create these for the nodes' network, so that packets to it
-// are not masqueraded.
+// reflectorInside returns a problem if a remote reflector's address is in a range of pods or services: a pod of
+// this cluster could get that address, and the sessions. Disabled IPPools do not count unless nodes have blocks
+// of them: users create disabled IPPools for the nodes' network, so that packets to it are not masqueraded.
 func reflectorInside(o Observed, d Desired) *plan.Problem {
 	given := o
 	given.Pools = slices.DeleteFunc(slices.Clone(o.Pools), func(p IPPool) bool { return !p.ForPods && p.Peering == "" })
@@ -113,7 +113,7 @@ func overlap(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// inUse describes a range of pods or services of this cluster, or of another ClusterPeering, that overlaps with theirs; "" for none.
+// inUse describes a range of pods or services that overlaps with theirs and is of this cluster or of another ClusterPeering; "" for none.
 func inUse(theirs netip.Prefix, o Observed, d Desired) string {
 	for _, p := range o.Pools {
 		if p.Peering != d.Name && p.CIDR.Overlaps(theirs) {
@@ -151,7 +151,7 @@ func overlapsWith(theirs netip.Prefix, o Observed, d Desired) string {
 	return ""
 }
 
-// hostIn describes a node or an apiserver of this cluster that has an address in a range, "" for none.
+// hostIn describes a node or an apiserver of this cluster whose address is in a range, "" for none.
 func hostIn(of netip.Prefix, o Observed) string {
 	for _, n := range o.Cluster.Nodes {
 		for _, a := range slices.Concat(n.Addresses, n.MachineAddresses) {
@@ -192,8 +192,9 @@ func nameTaken(o Observed, d Desired) *plan.Problem {
 	return nil
 }
 
-// otherPeers returns a problem if a BGPPeer of others is for a remote reflector, since a node has only one session with an address, or for a
-// router, without filters: the remote cluster's ranges are in IPPools here, so Calico would advertise them to it.
+// otherPeers returns a problem for two kinds of BGPPeers of others. One is for a remote reflector:
+// a node has only one session with an address. The other is for a router and has no filters: the
+// remote cluster's ranges are in IPPools here, so Calico would advertise them to the router.
 func otherPeers(o Observed, d Desired) *plan.Problem {
 	for _, p := range o.Cluster.Peers {
 		router := simulate.PeerAddress(p.PeerIP)

@@ -8,10 +8,11 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// The values of a Side come as text from a remote apiserver or from a spec, and are parsed by these functions only. What Calico or BIRD would
-// refuse or interpret differently is an error: with one invalid neighbor in bird.cfg, BIRD keeps its old configuration, or does not start.
+// Only these functions parse the values of a Side, which come as text from a remote apiserver or
+// from a spec. A value that Calico or BIRD would refuse or interpret differently is an error:
+// with one invalid neighbor in bird.cfg, BIRD keeps its old configuration, or does not start.
 
-// unicast contains the addresses that nodes and pods can have, but for reserved ranges of IPv4.
+// unicast without reserved are the addresses that nodes and pods can have.
 var (
 	unicast  = prefixesOf("0.0.0.0/0", "2000::/3", "fc00::/7")
 	reserved = prefixesOf("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")

@@ -17,7 +17,7 @@ import (
 
 // Rules say how many nodes to choose, and which.
 type Rules struct {
-	// PerZone is the number of nodes to choose in each of Zones. "" is the zone of nodes without one. Duplicate zones count once.
+	// PerZone is the number of nodes to choose in each of Zones. The zone "" stands for nodes without a zone. Duplicate zones count once.
 	PerZone int
 	Zones   []string
 	// Preferred nodes are chosen first, Excluded ones never. Nil, or a selector that selects everything, has no effect.
@@ -90,7 +90,7 @@ func (r Rules) Unfit(n plan.Node) string {
 	return foreign(n)
 }
 
-// foreign returns why a node may not be taken, because others use it as a reflector or it is in another pool; "" if it may.
+// foreign returns why a node may not be taken: others use it as a reflector, or it is in another pool; "" if it may.
 func foreign(n plan.Node) string {
 	switch {
 	case isMember(n):
@@ -123,11 +123,11 @@ func unusable(n plan.Node) string {
 // isMember reports whether the node is in the pool, or is one of rrpool's reflectors although it has lost the pool's label.
 func isMember(n plan.Node) bool { return n.Pooled || n.Marked }
 
-// Counts reports whether a node counts as one of Total.
+// Counts reports whether a node counts toward Total: it is a member, fit and not lost.
 func (r Rules) Counts(n plan.Node) bool { return isMember(n) && !r.lost(n) && r.Unfit(n) == "" }
 
-// Eligible reports whether a node may join the pool. Without calico-node it may not: it could not be a reflector, and the rule of the fewest pods
-// would prefer it.
+// Eligible reports whether a node may join the pool. A node whose calico-node fails may
+// not: it could not be a reflector, and the rule of the fewest pods would prefer it.
 func (r Rules) Eligible(n plan.Node) bool {
 	return !isMember(n) && n.Ready && !n.CalicoNode.Failing() && r.Unfit(n) == ""
 }
@@ -151,7 +151,7 @@ func compareKept(a, b plan.Node) int {
 	)
 }
 
-// compareJoining compares nodes that may join the pool.
+// compareJoining compares nodes that may join the pool: preferred nodes first, then the oldest.
 func (r Rules) compareJoining(a, b plan.Node) int {
 	return cmp.Or(
 		plan.TrueFirst(r.prefers(a), r.prefers(b)),

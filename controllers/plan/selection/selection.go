@@ -12,8 +12,9 @@ import (
 // If a zone has fewer than PerZone nodes, other zones get the rest of its share: first those that have more than PerZone nodes in the pool
 // already, then those that have fewest.
 //
-// Nodes that count (see Rules.Counts) stay while there are no more than Total of them, with one exception: if a zone has nodes for its share
-// again, zones with more than PerZone give nodes up. Of a zone, the node goes that is no reflector, or has been Ready for the shortest time.
+// Nodes that count (see Rules.Counts) stay while there are no more than Total of them, with one
+// exception: if a zone has nodes for its share again, zones with more than PerZone give nodes up. In a
+// zone, nodes that are no reflectors go first, then those that have been Ready for the shortest time.
 func Choose(nodes []plan.Node, r Rules) []plan.Node {
 	r = r.Of(nodes)
 	var chosen []plan.Node
@@ -24,8 +25,8 @@ func Choose(nodes []plan.Node, r Rules) []plan.Node {
 	return chosen
 }
 
-// Next returns the node that should join the pool next, and whether there is one. While no node counts it is the cheapest; later a reflector that
-// has lost the pool's label, else a node of the zone with fewest.
+// Next returns the node that should join the pool next, and whether there is one. While no node counts, it is the cheapest
+// node. Later it is a reflector that has lost the pool's label, or else a node of the zone with the fewest members.
 func Next(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	r = r.Of(nodes)
 	members, counted := map[string]int{}, false
@@ -48,8 +49,8 @@ func Next(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	}), true
 }
 
-// Cheapest returns the node to promote as the first reflector of a cluster: a preferred one, then that with the fewest pods, then a control-plane
-// node, then the oldest. It returns false without nodes.
+// Cheapest returns the node to promote as the first reflector of a cluster: a preferred one, then one with
+// the fewest pods, then a control-plane node, then the oldest. If there are no nodes, it returns false.
 func Cheapest(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	if len(nodes) == 0 {
 		return plan.Node{}, false
@@ -57,14 +58,16 @@ func Cheapest(nodes []plan.Node, r Rules) (plan.Node, bool) {
 	return slices.MinFunc(nodes, r.compareCost), true
 }
 
-// zone holds the nodes of a zone in the order in which they are chosen. The first kept of them count already, the first share of them are chosen.
+// zone holds the nodes of a zone in the order in which they are chosen. The
+// first ones, kept of them, count already. The first share of them are chosen.
 type zone struct {
 	nodes []plan.Node
 	kept  int
 	share int
 }
 
-// sortIntoZones returns the zones with the nodes that count, and then those that may join. While none counts, the cheapest of all comes first.
+// sortIntoZones returns the zones, in each the nodes that count before those that may join.
+// While no node counts in any zone, the cheapest node of all comes first in its zone.
 func (r Rules) sortIntoZones(nodes []plan.Node) []*zone {
 	kept, fresh := map[string][]plan.Node{}, map[string][]plan.Node{}
 	var eligible []plan.Node
@@ -92,7 +95,7 @@ func (r Rules) sortIntoZones(nodes []plan.Node) []*zone {
 	return out
 }
 
-// share sets how many nodes are chosen of each zone.
+// share sets how many nodes each zone gives.
 func (r Rules) share(zones []*zone) []*zone {
 	left := r.Total()
 	for _, z := range zones {
@@ -109,7 +112,8 @@ func (r Rules) share(zones []*zone) []*zone {
 	return zones
 }
 
-// compareBorrowing compares zones that have a node left to choose.
+// compareBorrowing compares zones that have a node left to choose: first
+// zones whose next node counts already, then those with the smallest share.
 func (r Rules) compareBorrowing(a, b *zone) int {
 	order := r.compareJoining
 	if a.share < a.kept {
