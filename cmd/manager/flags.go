@@ -19,7 +19,7 @@ import (
 	"github.com/rrpool/rrpool/cmd/wiring"
 )
 
-// Where the namespace comes from when the flag is not given.
+// Where the namespace comes from if the flag is not given.
 const (
 	namespaceVariable = "POD_NAMESPACE"
 	namespaceFile     = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -85,7 +85,7 @@ func (o options) validate() error {
 	if faults := validation.IsDNS1123Label(o.namespace); len(faults) > 0 {
 		return fmt.Errorf("--namespace: %q is no namespace: %s", o.namespace, strings.Join(faults, "; "))
 	}
-	if o.metricsCerts != "" { // nothing else takes the place of a certificate that is asked for
+	if o.metricsCerts != "" { // a certificate that cannot be loaded is not replaced by a self-signed one
 		if _, err := tls.LoadX509KeyPair(filepath.Join(o.metricsCerts, "tls.crt"), filepath.Join(o.metricsCerts, "tls.key")); err != nil {
 			return fmt.Errorf("--metrics-cert-dir: %w", err)
 		}
@@ -98,7 +98,7 @@ func (o options) validate() error {
 	return nil
 }
 
-// defaultNamespace is the pod's own namespace where there is one.
+// defaultNamespace returns variable, else the content of file, which names a pod's own namespace, else namespaceDefault.
 func defaultNamespace(variable, file string) string {
 	content, _ := os.ReadFile(file) //nolint:gosec // G304: a constant but for tests
 	return cmp.Or(variable, strings.TrimSpace(string(content)), namespaceDefault)

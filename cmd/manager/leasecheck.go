@@ -19,7 +19,7 @@ import (
 // lease is the lock of leader election.
 type lease struct {
 	resourcelock.Interface
-	// holder is the one that Get has read last.
+	// holder is the identity that Get has read last.
 	holder string
 }
 
@@ -42,8 +42,8 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return record, raw, err //nolint:wrapcheck // client-go's own
 }
 
-// Update implements resourcelock.Interface. It refuses to release a lease that another manager holds by now, as client-go's
-// elector does when it gives up late: a third manager would lead beside that one.
+// Update implements resourcelock.Interface. It refuses to release a lease that another manager holds by now.
+// client-go's elector tries that if it gives up late, and a third manager would lead beside the holder.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" && l.holder != l.Identity() {
 		return errors.New("not released: another manager holds the lease")
@@ -51,7 +51,7 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.Interface.Update(ctx, record) //nolint:wrapcheck // client-go's own
 }
 
-// leaseCheckFor is how long a look at the lease holds: much shorter than the lease.
+// leaseCheckFor is how long a check of the lease is reused. It is much shorter than the lease.
 const leaseCheckFor = time.Second
 
 // leaseCheck keeps a manager from writing once another holds the lease. Leader election alone does not: a leader that was suspended for
@@ -67,12 +67,12 @@ type leaseCheck struct {
 	seen time.Time
 }
 
-// check gives the reason why this manager, which was elected, may not write; nil when it may.
+// check returns why this manager, which was elected, may not write; nil if it may.
 func (l *leaseCheck) check(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	// By the monotonic and the wall clock: on a machine that was suspended, one of them may have stopped.
+	// Both the monotonic and the wall clock are compared: while the machine was suspended, one of them may have stopped.
 	if !l.seen.IsZero() && now.Sub(l.seen) < leaseCheckFor && now.Round(0).Sub(l.seen.Round(0)).Abs() < leaseCheckFor {
 		return nil
 	}

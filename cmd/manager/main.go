@@ -53,24 +53,25 @@ const (
 	eventSource = "rrpool.io/manager"
 )
 
-// collectAt is GOGC: less than Go's 100, as an observation of a large cluster leaves much garbage.
+// collectAt is the value of GOGC unless the user sets another. It is less
+// than Go's 100, as an observation of a large cluster leaves much garbage.
 const collectAt = 35
 
-// leaseDuration is client-go's own.
+// leaseDuration is client-go's default.
 const leaseDuration = 15 * time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, tuning{})) }
 
-// tuning is a manager's clock, for tests.
+// tuning replaces the manager's clock and lease duration in tests.
 type tuning struct {
-	// now is the clock, wait how long a time by that clock really takes.
+	// now is the clock. wait converts a duration by that clock to real time.
 	now  func() time.Time
 	wait func(time.Duration) time.Duration
-	// lease is how long a lease lasts that is not renewed, 0 for leaseDuration.
+	// lease is how long a lease lasts that is not renewed; 0 means leaseDuration.
 	lease time.Duration
 }
 
-// run gives the exit code: 0 stopped, help or version, 1 failed, 2 wrong flags.
+// run returns the exit code: 0 after a normal end, help or version, 1 after a failure, 2 for wrong flags.
 func run(args []string, stdout, stderr io.Writer, pace tuning) int {
 	o, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {
@@ -121,8 +122,8 @@ func serve(ctx context.Context, o options, pace tuning) error {
 	return nil
 }
 
-// setUpLogging makes one log of what four libraries write: controller-runtime
-// and client-go in full, Calico's warnings and all of the SDK when debugging.
+// setUpLogging makes one log of what four libraries write: controller-runtime and client-go at every
+// level and, at debug level only, the cloud's SDK and the warnings and errors of Calico's library.
 func setUpLogging(o *zap.Options) logr.Logger {
 	logger := zap.New(zap.UseFlagOptions(o))
 	ctrl.SetLogger(logger)
@@ -160,7 +161,7 @@ func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.
 		LeaderElectionID:                    leaseName,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
-		LeaseDuration:                       &pace.lease, // and the next two in client-go's own proportions
+		LeaseDuration:                       &pace.lease, // this and the next two are in the proportions of client-go's defaults
 		RenewDeadline:                       ptr.To(pace.lease * 2 / 3),
 		RetryPeriod:                         ptr.To(pace.lease * 2 / 15),
 		Metrics: server.Options{ // TLS only, and only for those that may read the metrics
@@ -185,8 +186,8 @@ func newManager(config *rest.Config, o options, pace tuning, lock *lease) (ctrl.
 	return ctrl.NewManager(config, all) //nolint:wrapcheck // the caller wraps
 }
 
-// onlyReaders lets those read the metrics whose token may get the path /metrics by RBAC. It asks the apiserver by a client of its own,
-// so that guesses do not hold up the manager's requests.
+// onlyReaders lets a request read the metrics if its token may get the path /metrics by RBAC. It asks the
+// apiserver by a client of its own, so that many guessed tokens do not hold up the manager's requests.
 func onlyReaders(config *rest.Config, _ *http.Client) (server.Filter, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.Timeout = 5, 10, 10*time.Second
@@ -247,13 +248,13 @@ func connect(mgr ctrl.Manager, o options, pace tuning, self string) error {
 	}
 	return errors.Join(
 		mgr.Add(adapter),
-		mgr.Add(manager.RunnableFunc(func(context.Context) error { // once this manager has the lease, or needs none
+		mgr.Add(manager.RunnableFunc(func(context.Context) error { // this runs once the manager is the leader, or at once without leader election
 			exported.Lead()
 			return nil
 		})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", func(*http.Request) error {
-			if !adapter.Synced() { // it starts once the manager's own caches are filled
+			if !adapter.Synced() { // the adapter starts once the manager's own caches are filled
 				return errors.New("not all objects have been listed yet")
 			}
 			return nil

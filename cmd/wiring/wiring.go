@@ -24,8 +24,8 @@ const TokenFile = "/var/run/secrets/tokens/sa-token" //nolint:gosec // G101: the
 // Platforms are the clouds whose machines rrpool can order.
 var Platforms = []cloud.Platform{iks.Platform{}}
 
-// Providers makes the provider that a RouteReflectorPool asks for. userAgent names the program to the cloud; now is the
-// clock, time.Now when nil.
+// Providers returns a factory of the providers that a RouteReflectorPool may ask for.
+// userAgent names the program to the cloud; now is the clock, time.Now when nil.
 func Providers(adapter *calico.Adapter, pods *workload.Pods, userAgent string, now func() time.Time) pool.ProviderFactory {
 	return func(cfg pool.ProviderConfig) (cloud.Provider, error) {
 		switch cfg.Type {

@@ -1,5 +1,5 @@
-// Package peering reconciles ClusterPeerings: it observes this cluster and the remote one, lets the plan decide, applies that, and writes the status once at
-// the end.
+// Package peering reconciles ClusterPeerings: it observes this cluster and the remote
+// one, lets the plan decide, applies the decision, and writes the status once at the end.
 package peering
 
 import (
@@ -42,21 +42,21 @@ type Datastore interface {
 	Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error
 }
 
-// A ClusterPeering is reconciled again after changePeriod where something was changed, and otherwise after pollPeriod.
+// A ClusterPeering is reconciled again after changePeriod if something was changed, and otherwise after pollPeriod.
 const (
 	changePeriod = time.Second
 	pollPeriod   = 10 * time.Second
 )
 
-// remoteTimeout limits the time for reading a remote cluster. After a failure that took slowRead or longer it is read again after slowReadPause: many clusters
-// that do not answer must not take all workers.
+// remoteTimeout limits the time for reading a remote cluster. If a read fails after slowRead or longer,
+// the next one follows after slowReadPause: many clusters that do not answer must not occupy all workers.
 const (
 	remoteTimeout = 5 * time.Second
 	slowRead      = time.Second
 	slowReadPause = 30 * time.Second
 )
 
-// Reconciler reconciles ClusterPeerings one at a time.
+// Reconciler reconciles ClusterPeerings one at a time, but reads their remote clusters concurrently.
 type Reconciler struct {
 	// mu is held except while remote clusters are read: two ClusterPeerings may need the same object.
 	mu sync.Mutex
@@ -93,9 +93,9 @@ type scope struct {
 	observed peering.Observed
 	desired  peering.Desired
 	step     peering.Decision
-	// remoteErr is why the remote cluster is not known now, nil where it is.
+	// remoteErr is why the remote cluster is not known now, nil if it is known.
 	remoteErr error
-	// held is why what the remote cluster declares now is not used, "" where it is.
+	// held is why the remote cluster's present declaration is not used, "" if it is used.
 	held    string
 	changes int
 	// left is how long objects that sessions use must not be deleted yet.
@@ -180,7 +180,7 @@ func (r *Reconciler) leading(ctx context.Context) error {
 	return r.Leading(ctx)
 }
 
-// gather reads what the decision depends on: the remote cluster first, as mu is not held while it is read.
+// gather reads what the decision depends on. It reads the remote cluster first, as mu is released meanwhile.
 func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	var remote *peering.Side
 	if s.object.DeletionTimestamp == nil {
@@ -238,7 +238,7 @@ func (r *Reconciler) apiservers(ctx context.Context) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// notReflecting returns why the cluster has no lasting reflectors, "" where it has.
+// notReflecting returns why the cluster has no lasting reflectors, "" if it has some.
 func notReflecting(pool *v1alpha1.RouteReflectorPool) string {
 	switch {
 	case pool.Name == "":
@@ -253,7 +253,7 @@ func notReflecting(pool *v1alpha1.RouteReflectorPool) string {
 	return ""
 }
 
-// gatherServices reads the ranges of services of this cluster, and which of them ClusterPeerings advertise.
+// gatherServices reads the service ranges of this cluster, and those that ClusterPeerings advertise.
 func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 	var all v1alpha1.ClusterPeeringList
 	if err := r.Live.List(ctx, &all); err != nil {
@@ -277,7 +277,7 @@ func (r *Reconciler) gatherServices(ctx context.Context, s *scope) error {
 			return err
 		}
 		if err != nil {
-			cidrs = s.observed.Services // what is announced for it stays
+			cidrs = s.observed.Services // invalid: what is announced now stays
 		} else if len(cidrs) == 0 {
 			cidrs = own
 		}
@@ -317,7 +317,7 @@ func (r *Reconciler) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error) {
 // specError means that a value of the spec cannot be used.
 type specError struct{ error }
 
-// try makes a dry run of all that the step would create or change, before any of it is written: a BGPFilter or an IPPool without its BGPPeer is useless.
+// try makes a dry run of all that the step would create or change, before any write: a BGPFilter or an IPPool without its BGPPeer is useless.
 func (r *Reconciler) try(ctx context.Context, s *scope) error {
 	for _, action := range s.step.Actions {
 		switch action.(type) {
@@ -327,7 +327,7 @@ func (r *Reconciler) try(ctx context.Context, s *scope) error {
 		}
 		err := r.Datastore.Try(ctx, s.labels, action)
 		switch {
-		case calico.Untriable(err): // the write will show it
+		case calico.Untriable(err): // only the write shows whether it is allowed
 		case calico.Refuses(err):
 			s.step.Problem = plan.Problemf("WriteRefused", "the datastore would not let rrpool %s, so nothing is written: %v: correct that value", plan.Details(action), err)
 			s.step.Actions = nil

@@ -23,7 +23,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/peering"
 )
 
-// remote returns the remote cluster, or an error where it is not known.
+// remote returns the remote cluster, or an error if it is not known.
 func (r *Reconciler) remote(ctx context.Context, o *v1alpha1.ClusterPeering) (*peering.Side, error) {
 	spec := o.Spec.Remote
 	if spec.Static != nil {
@@ -75,12 +75,12 @@ func static(spec v1alpha1.StaticRemote) (*peering.Side, error) {
 	return &out, nil
 }
 
-// damping is what is remembered of one ClusterPeering's remote cluster, as long as the spec does not change.
+// damping is what is remembered of one ClusterPeering's remote cluster until the spec changes.
 type damping struct {
 	peering.Damping
 	uid        types.UID
 	generation int64
-	// retryAt is when the remote cluster is read again after a slow failure, whose error is failed.
+	// retryAt is when the remote cluster may be read again after a slow failure. failed is the error of that failure.
 	retryAt time.Time
 	failed  error
 }
@@ -92,7 +92,7 @@ func (r *Reconciler) now() time.Time {
 	return r.Now()
 }
 
-// dampingOf returns the damping of a ClusterPeering, a new one where its spec has changed.
+// dampingOf returns the damping of a ClusterPeering, a new one if its spec has changed.
 func (r *Reconciler) dampingOf(o *v1alpha1.ClusterPeering) *damping {
 	d := r.damping[o.Name]
 	if d == nil || d.uid != o.UID || d.generation != o.Generation {
@@ -105,7 +105,7 @@ func (r *Reconciler) dampingOf(o *v1alpha1.ClusterPeering) *damping {
 	return d
 }
 
-// damp replaces what a remote cluster declares by what it declared before, where it changes that too often.
+// damp keeps an earlier declaration of a remote cluster that changes its declaration too often.
 func (r *Reconciler) damp(s *scope) {
 	o := s.object
 	if s.desired.Deleted || o.Spec.Remote.Static != nil {
@@ -120,7 +120,7 @@ func (r *Reconciler) damp(s *scope) {
 	s.observed.Remote = &taken
 }
 
-// remoteConfig reads a kubeconfig. One that would make the manager run a program or read a file is refused.
+// remoteConfig reads a kubeconfig from a Secret. It refuses a kubeconfig that would make the manager run a program or read a file.
 func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef) (*rest.Config, error) {
 	secret, where := &corev1.Secret{}, fmt.Sprintf("Secret %s/%s", r.Namespace, ref.Name)
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, secret)
@@ -139,7 +139,7 @@ func (r *Reconciler) remoteConfig(ctx context.Context, ref v1alpha1.SecretKeyRef
 		return nil, fmt.Errorf("key %q of %s is larger than a kubeconfig of one cluster: %s", ref.Key, where, kubeconfigRemedy)
 	}
 	file, err := clientcmd.Load(content)
-	if err != nil { // it may quote what is secret
+	if err != nil { // err may quote a secret
 		return nil, fmt.Errorf("key %q of %s is no kubeconfig: %s", ref.Key, where, kubeconfigRemedy)
 	}
 	if why := refused(file); why != "" {
@@ -158,7 +158,7 @@ const maxParts = 10_000
 // kubeconfigRemedy is the remedy for a kubeconfig that cannot be used.
 const kubeconfigRemedy = `"rrpool peering kubeconfig", run in the remote cluster, prints one`
 
-// refused returns why a kubeconfig is not used, "" where it is. Files that it names would be the manager's own.
+// refused returns why a kubeconfig is not used, "" if it is used. A kubeconfig must not name files: they would be read in the manager's own file system.
 func refused(file *clientcmdapi.Config) string {
 	for _, c := range file.Clusters {
 		if c.CertificateAuthority != "" {
@@ -196,7 +196,7 @@ func parsed[V any](field string, texts []string, parse func(string) (V, error)) 
 
 func invalid(field string, err error) error {
 	remedy := ": correct it"
-	if strings.HasSuffix(err.Error(), "?") { // it proposes a value
+	if strings.HasSuffix(err.Error(), "?") { // err proposes a value
 		remedy = ""
 	}
 	return specError{fmt.Errorf("%s: %w%s", field, err, remedy)}

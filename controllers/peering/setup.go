@@ -26,8 +26,8 @@ const (
 
 // SetupWithManager makes the manager reconcile every ClusterPeering each pollPeriod.
 //
-// They are listed and not watched: a manager ends where a watch cannot begin, and the RouteReflectorPool must not depend on whether this kind is installed and
-// may be read. Remote clusters have to be polled anyway.
+// ClusterPeerings are listed and not watched. The manager ends if a watch cannot begin, and the RouteReflectorPool must be
+// reconciled even if ClusterPeerings are not installed or may not be read. Remote clusters have to be polled in any case.
 func SetupWithManager(mgr ctrl.Manager, r *Reconciler) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusterpeering").
@@ -43,7 +43,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler) error {
 	return nil
 }
 
-// poll requests the reconciliation of all ClusterPeerings each pollPeriod. It logs an error unless it is the last one again.
+// poll requests the reconciliation of all ClusterPeerings each pollPeriod. It logs an error only if the previous poll had another one.
 func (r *Reconciler) poll(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	go func() {
 		logged := ""
@@ -67,7 +67,7 @@ func (r *Reconciler) poll(ctx context.Context, queue workqueue.TypedRateLimiting
 	return nil
 }
 
-// requests returns one for each ClusterPeering, none where the kind is not installed.
+// requests returns one request for each ClusterPeering, none if the kind is not installed.
 func (r *Reconciler) requests(ctx context.Context) ([]reconcile.Request, error) {
 	var found v1alpha1.ClusterPeeringList
 	err := r.Live.List(ctx, &found)

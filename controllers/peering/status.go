@@ -14,7 +14,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// status returns the status to report. What was not observed stays as it was.
+// status returns the status to report. Fields that were not observed stay as they were.
 func (s *scope) status(failure error) v1alpha1.ClusterPeeringStatus {
 	out := *s.object.Status.DeepCopy()
 	out.ObservedGeneration = s.object.Generation
@@ -36,7 +36,7 @@ func (s *scope) status(failure error) v1alpha1.ClusterPeeringStatus {
 	return out
 }
 
-// withoutPort removes the local end of a connection from a message: its port is another one each time.
+// withoutPort removes the local end of a connection from a message: its port changes with each connection.
 func withoutPort(message string, of ...error) string {
 	for _, err := range of {
 		var op *net.OpError

@@ -1,5 +1,5 @@
-// Package untrusted limits what an answer from a server that rrpool does not control can cost: the apiserver of another cluster, or a cloud's API. A limit of
-// bytes alone is not enough: three of them, "{},", can become a struct of a kilobyte.
+// Package untrusted limits what an answer from a server that rrpool does not control can cost: the apiserver of another
+// cluster, or a cloud's API. A limit of bytes alone is not enough: the three bytes "{}," can become a struct of a kilobyte.
 package untrusted
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Limits limits one answer. What exceeds them is an error of its body's Read, before a decoder sees it.
+// Limits limits one answer. If the answer exceeds a limit, reading its body fails before a decoder sees the excess.
 type Limits struct {
 	// Bytes is the size of the uncompressed body.
 	Bytes int
@@ -56,7 +56,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err //nolint:wrapcheck // it names the request
 	}
 	response.Body = &meter{ReadCloser: response.Body, limits: t.limits}
-	// Clients may choose another decoder by this header, and only JSON is counted.
+	// Clients may choose another decoder by this header, but the meter can count JSON only.
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/") {
 		response.Header.Set("Content-Type", "application/json")
 	}
@@ -94,7 +94,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // io.EOF among them
 }
 
-// count parses as much of JSON as counting values needs. The count of something else is meaningless, but no decoder accepts that.
+// count parses JSON only as far as is needed to count values. In other formats the count is meaningless, but no decoder accepts them.
 func (m *meter) count(c byte) error {
 	switch {
 	case m.escaped:
@@ -117,7 +117,7 @@ func (m *meter) count(c byte) error {
 	return nil
 }
 
-// countItem counts an item. A list or object that opens counts as its first item, even if it is empty.
+// countItem counts an item. The start of a list or object counts as its first item, even if it is empty.
 func (m *meter) countItem() error {
 	m.values++
 	m.items[m.depth]++

@@ -1,5 +1,5 @@
-// Package workload counts the pods of nodes and evicts them. Only pods with an address of their own count: a node announces such addresses by BGP. No pods are
-// kept in memory.
+// Package workload counts the pods of nodes and evicts them. It counts only pods with an
+// address of their own: a node announces such addresses by BGP. It keeps no pods in memory.
 package workload
 
 import (
@@ -27,8 +27,8 @@ const (
 	fewNodes = 32
 	// page is how many pods one request returns.
 	page = 500
-	// countAge is how long counts are reused: the order of nodes does not depend on single pods. Counts that took longer are reused for countPause times as
-	// long as they took, so that a large cluster's apiserver has pauses.
+	// countAge is how long counts are reused: single pods do not change the order of nodes. If counting took long,
+	// the counts are reused for countPause times as long as it took, so that a large cluster's apiserver has pauses.
 	countAge   = 15 * time.Second
 	countPause = 4
 )
@@ -52,7 +52,8 @@ func New(config *rest.Config, web *http.Client) (*Pods, error) {
 	return &Pods{core: core, now: time.Now}, nil
 }
 
-// Count returns how many pods with an address of their own run on each of the named nodes. Counts may be countAge old, or countPause times as old as they took.
+// Count returns how many pods with an address of their own run on each of the named
+// nodes. Counts may be as old as countAge, or countPause times as old as counting took.
 func (p *Pods) Count(ctx context.Context, nodes []string) (map[string]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +77,7 @@ func (p *Pods) Count(ctx context.Context, nodes []string) (map[string]int, error
 	return maps.Clone(counts), nil
 }
 
-// lastCount returns the counts of the last list, and false where they are too old or lack a node.
+// lastCount returns the counts of the last list, and false if they are too old or lack a node.
 func (p *Pods) lastCount(nodes []string) (map[string]int, bool) {
 	if !p.now().Before(p.until) {
 		return nil, false
@@ -92,8 +93,8 @@ func (p *Pods) lastCount(nodes []string) (map[string]int, bool) {
 	return out, true
 }
 
-// visit calls see for all running and pending pods of the nodes, and maybe for pods of others. The few pods of one node are listed without a limit: the
-// apiserver then uses an index in memory, while older ones with a limit read all pods from etcd.
+// visit calls see for all running and pending pods of the nodes, and maybe for pods of other nodes. The pods of a single node are few
+// and listed without a limit: the apiserver then uses an index in memory. With a limit, older apiservers read all pods from etcd.
 func (p *Pods) visit(ctx context.Context, nodes []string, see func(*corev1.Pod)) error {
 	if len(nodes) > fewNodes {
 		return p.list(ctx, fields.OneTermNotEqualSelector("spec.nodeName", ""), page, see)
@@ -106,8 +107,8 @@ func (p *Pods) visit(ctx context.Context, nodes []string, see func(*corev1.Pod))
 	return nil
 }
 
-// list calls see for the running and pending pods that a selector matches. It lists limit of them at a time, 0 for all: all pods of a large cluster would take
-// much memory.
+// list calls see for the running and pending pods that a selector matches. It requests limit pods
+// at a time, 0 for all at once, which would take much memory for all pods of a large cluster.
 func (p *Pods) list(ctx context.Context, which fields.Selector, limit int64, see func(*corev1.Pod)) error {
 	options := metav1.ListOptions{
 		Limit: limit,
@@ -148,8 +149,8 @@ type Eviction struct {
 	Blocked []string
 }
 
-// Evictable returns the names of the pods of a node that have to move, those that are terminating among them, and of those that Evict leaves there because no
-// controller would create them again. Both are sorted.
+// Evictable returns the names of the pods that have to leave a node, including terminating ones, and
+// of the pods that Evict leaves there because no controller would create them again. Both are sorted.
 func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []string, err error) {
 	going, left, err := p.sort(ctx, node)
 	if err != nil {
@@ -158,9 +159,9 @@ func (p *Pods) Evictable(ctx context.Context, node string) (moving, staying []st
 	return names(going), names(left), nil
 }
 
-// Evict evicts the pods of a node once, and does not wait until they are gone. Pods of DaemonSets, mirror pods and those in the host's network stay, as in a
-// drain; pods without a controller stay because they would be lost. Each has its own grace period, and PodDisruptionBudgets apply. The error names the pods
-// whose eviction failed. When the apiserver does not answer, or ctx ends, the rest is left for the next call.
+// Evict evicts the pods of a node once, and does not wait until they are gone. As in a drain, pods of DaemonSets, mirror pods and pods in
+// the host's network stay. Pods without a controller stay because they would be lost. Grace periods of pods and PodDisruptionBudgets apply.
+// The error names the pods whose eviction failed. If the apiserver does not answer, or ctx ends, the next call evicts the remaining pods.
 func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 	moving, _, err := p.sort(ctx, node)
 	if err != nil {
@@ -179,7 +180,7 @@ func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 		case err == nil:
 			out.Evicted++
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-			// It is gone, or another one has its name.
+			// The pod is gone, or a new pod has its name.
 		case apierrors.IsTooManyRequests(err):
 			out.Blocked = append(out.Blocked, name+": "+why(err))
 		case !unanswered(err) || out.Evicted == 0:
@@ -193,13 +194,14 @@ func (p *Pods) Evict(ctx context.Context, node string) (Eviction, error) {
 	return out, errors.Join(failed...)
 }
 
-// unanswered reports whether an error is not an answer of the apiserver: it does not answer, or ctx has ended, and the next request would fail too.
+// unanswered reports whether err is no answer of the apiserver: the apiserver is silent or ctx has ended, so the next request would fail too.
 func unanswered(err error) bool {
 	var status apierrors.APIStatus
 	return err != nil && !errors.As(err, &status)
 }
 
-// sort divides a node's pods into those that can move and those that would be lost. Pods that belong to the node are in neither.
+// sort divides a node's pods into those that can move and those that would be
+// lost. It leaves out pods that belong to the node, such as those of DaemonSets.
 func (p *Pods) sort(ctx context.Context, node string) (moving, staying []corev1.Pod, err error) {
 	err = p.visit(ctx, []string{node}, func(pod *corev1.Pod) {
 		owner := metav1.GetControllerOf(pod)
@@ -215,7 +217,7 @@ func (p *Pods) sort(ctx context.Context, node string) (moving, staying []corev1.
 	return moving, staying, err
 }
 
-// evict evicts one pod. It does not retry, not even where the apiserver proposes that.
+// evict evicts one pod. It does not retry, even if the apiserver proposes a retry.
 func (p *Pods) evict(ctx context.Context, pod *corev1.Pod) error {
 	request := p.core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("eviction")
 	err := request.MaxRetries(0).Body(&policyv1.Eviction{
