@@ -54,7 +54,7 @@ type Config struct {
 type Adapter struct {
 	cfg Config
 
-	// calico accesses Calico's objects in API group group. findGroup determines that group again every checkPeriod.
+	// calico gives access to Calico's objects, and group is their API group. findGroup determines the group again every checkPeriod.
 	calico *datastore
 	group  schema.GroupVersion
 	// etcd configures the client for Calico's own etcd, nil where the objects are in the apiserver. etcdClient is nil until useGroup succeeds.
@@ -103,7 +103,7 @@ func New(cfg Config) (*Adapter, error) {
 	return a, nil
 }
 
-// useGroup connects to Calico's objects in a group, once for each group.
+// useGroup connects to Calico's objects in a group, if not yet connected to that group.
 func (a *Adapter) useGroup(group schema.GroupVersion) error {
 	if a.calico != nil && a.group == group {
 		return nil
@@ -177,8 +177,8 @@ func (a *Adapter) Start(ctx context.Context) error {
 	return moved
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable. A manager that is not the leader watches too: when it becomes the leader it knows how old
-// sessions are.
+// NeedLeaderElection implements manager.LeaderElectionRunnable. A manager that is not
+// the leader watches too: when it becomes the leader, it knows how old sessions are.
 func (a *Adapter) NeedLeaderElection() bool { return false }
 
 // Changes delivers a value after anything observed has changed, except Nodes, blocks, and calico-node's pods on nodes that are not reflectors.

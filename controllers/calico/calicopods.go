@@ -31,7 +31,7 @@ import (
 // rke2, and canal-node that of Canal in older kubespray.
 const calicoNodeSelector = "k8s-app in (calico-node,canal,canal-node)"
 
-// calicoNodeNamespaces are where Calico's manifests and its operator install calico-node. Pods with its label elsewhere may be anyone's.
+// calicoNodeNamespaces are where Calico's manifests and its operator install calico-node. Elsewhere, anyone may run pods with the same label.
 var calicoNodeNamespaces = []string{"kube-system", "calico-system"}
 
 // calicoPods watches on which nodes calico-node's pods run and whether the pods are Ready. While the pods cannot be watched, no pod is known to
@@ -93,7 +93,7 @@ const (
 	configAgain = time.Minute
 )
 
-// NoBIRD are the backends without BIRD.
+// NoBIRD are the backends with which calico-node runs no BIRD.
 var NoBIRD = sets.New("none", "vxlan", oldNone)
 
 // Backend returns the variable that selects the networking backend, by the rules of rc.local in calico-node's image. If the variable has no
@@ -338,8 +338,8 @@ func (n *namespacedPods) unknown() bool {
 	return !n.listed || !n.failing.IsZero() && n.now().Sub(n.failing) >= keepFailing
 }
 
-// complete adds the state of nodes without a pod, and removes unknown states. While pods cannot be watched, it adds no node that had a pod
-// before, and keeps only failing states.
+// complete adds the state Absent for nodes without a pod, and removes unknown states. While pods cannot be watched, no further node becomes
+// Absent, and only failing states are kept.
 func (c *calicoPods) complete(states map[string]plan.CalicoNode, nodes []plan.Node) map[string]plan.CalicoNode {
 	watched := !slices.ContainsFunc(c.spaces, func(of *namespacedPods) bool { return !of.failing.IsZero() })
 	absent := map[string]time.Time{}
@@ -370,7 +370,7 @@ func (c *calicoPods) settle() {
 }
 
 // mergeStates merges the states of two pods on a node, as while one replaces the other. The result is Ready if one pod is Ready. It begins at the
-// latest change of either pod; if Ready, not before left, when a pod was removed from the node.
+// latest change of either pod. If Ready, it begins no earlier than left, when a pod was removed from the node.
 func mergeStates(a, b plan.CalicoNode, left time.Time) plan.CalicoNode {
 	if b.State != plan.CalicoNodeReady {
 		b.State = a.State

@@ -369,7 +369,7 @@ func (p *nodePatch) changeCalicoNode(o *unstructured.Unstructured) error {
 // kube-controllers removes the label from Calico's Node.
 const copiedAnnotation = "projectcalico.org/kube-labels"
 
-// forgetCopied removes labels from copiedAnnotation, so that kube-controllers leaves them alone.
+// forgetCopied removes labels from copiedAnnotation, so that kube-controllers does not remove these labels from Calico's Node.
 func forgetCopied(o *unstructured.Unstructured, labels map[string]any) error {
 	notes, copied := o.GetAnnotations(), map[string]string{}
 	if notes[copiedAnnotation] == "" {

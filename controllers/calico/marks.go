@@ -34,7 +34,7 @@ func marksIn(found settingsList) map[string][]plan.Mark {
 		}
 		out[node] = []plan.Mark{}
 		for _, p := range c.Spec.PrefixAdvertisements {
-			cidr, _ := ownRange(p.CIDR) // the zero range stands for any range
+			cidr, _ := ownRange(p.CIDR) // a range that cannot be parsed is zero, which stands for any range
 			for _, community := range p.Communities {
 				if c.Spec.stops(community) {
 					text := fmt.Sprintf("%s: %s in BGPConfiguration %s", p.CIDR, community, c.Metadata.Name)

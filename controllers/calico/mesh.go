@@ -179,7 +179,7 @@ func servicesOf(spec apiv3.BGPConfigurationSpec) (out []netip.Prefix, unread err
 }
 
 // encodeSaved renders the settings that a DisableMesh saves. If the live mesh or the
-// settings saved before have the same password, the result has it with all its fields.
+// settings saved before have the same password, all its fields are copied from there.
 func encodeSaved(act plan.DisableMesh, live savedMesh, before *savedMesh) (string, error) {
 	out := savedMesh{Absent: act.SavedAbsent, Enabled: act.Saved.Enabled, Password: passwordOf(act.Saved.Password)}
 	if act.Saved.MaxRestartTime != nil {
@@ -205,7 +205,7 @@ func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // kubectl or a cloud has written, and drop finalizers, owners and the settings of a newer Calico.
 type liveMesh struct {
 	raw *unstructured.Unstructured
-	// typed is raw as Calico shows it, before our changes.
+	// typed is raw in Calico's own type, before our changes.
 	typed *apiv3.BGPConfiguration
 	// saved are the mesh settings saved before disabling, nil for none, and unread is why they cannot be read.
 	saved  *savedMesh

@@ -181,8 +181,8 @@ const (
 	// nodesCheckPause times the duration of that check.
 	nodesCheckPeriod = 15 * time.Second
 	nodesCheckPause  = 10
-	// nodesRecheckPeriod replaces both after a check that failed or found the cache behind. If that check took longer, the next check waits as
-	// long as the check took: checks take at most half of the time.
+	// nodesRecheckPeriod is the time until the next check after a check that failed or found the cache behind. If that check took longer, the
+	// time is as long as the check: checks take at most half of the time.
 	nodesRecheckPeriod = 5 * time.Second
 	// nodesTimeout is how long the apiserver may take to answer. nodesCatchUp is how long the cache may then take to reach the versions in the
 	// answer. The safety net waits meanwhile.

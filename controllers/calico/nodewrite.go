@@ -143,7 +143,7 @@ func (a *Adapter) applyToNode(ctx context.Context, scope plan.DatastoreOptions, 
 	}
 }
 
-// changeNode makes the patch that edit returns for a node, and no change if that is nil.
+// changeNode makes the patch that edit returns for a node. If edit returns nil, it does nothing.
 func (a *Adapter) changeNode(ctx context.Context, scope plan.DatastoreOptions, name string, edit func(*corev1.Node) *nodePatch) (bool, error) {
 	node, err := a.node(ctx, scope, name)
 	if err != nil {
@@ -165,7 +165,7 @@ func ignoreMissing(did bool, err error) (bool, error) {
 }
 
 // rolePatch sets the role's label, cluster ID and mark. It also corrects a
-// label's value that others wrote, because BGPPeers may select by the value.
+// wrong value of the label, whoever wrote it: BGPPeers may select by the value.
 func rolePatch(n *corev1.Node, scope plan.DatastoreOptions, act plan.SetReflector, at string) *nodePatch {
 	slot := cmp.Or(act.Slot, topology.SlotSingle)
 	if now := nodeOf(n, scope); now.Slot == slot && now.Marked && now.ClusterID == act.ClusterID {

@@ -138,7 +138,7 @@ func (a *Adapter) take(raw *unstructured.Unstructured, into resource) error {
 	return err
 }
 
-// peeringIn is peeringOf for a custom resource as it is stored.
+// peeringIn returns what peeringOf does, for a custom resource as it is stored.
 func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
 	o := apiv3.NewBGPFilter()
 	o.SetLabels(raw.GetLabels())
@@ -149,7 +149,7 @@ func (a *Adapter) peeringIn(raw *unstructured.Unstructured) string {
 	return peeringOf(o)
 }
 
-// putFilter creates the BGPFilter of a ClusterPeering, or changes it to the wanted filter.
+// putFilter creates the BGPFilter of a ClusterPeering, or replaces its rules by those of act.Filter.
 func (a *Adapter) putFilter(ctx context.Context, act plan.PutFilter) (bool, error) {
 	text, err := json.Marshal(act.Filter)
 	if err != nil {

@@ -27,10 +27,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// maxName is the length of the longest name that the API allows.
+// maxName is the length of the longest object name that the API allows, in bytes.
 const maxName = 253
 
-// statusName returns the name of our CalicoNodeStatus for a node. If it would be too long, it ends in a hash.
+// statusName returns the name of our CalicoNodeStatus for a node. A name that would be too long ends in a hash.
 func statusName(node string) string {
 	const prefix = "rrpool-"
 	if len(prefix)+len(node) <= maxName {
@@ -131,7 +131,7 @@ func sameButForTime(before, after apiv3.CalicoNodeStatusStatus) bool {
 // isCleared reports whether the reporter has yet to fill in the status.
 func isCleared(o *apiv3.CalicoNodeStatus) bool { return o.Status.LastUpdated.IsZero() }
 
-// clearedAnnotation has the time when we cleared a report, in RFC 3339. It is used where the apiserver sets generations.
+// clearedAnnotation has the time when we cleared a report, in RFC 3339. It is used in GroupV3, where the apiserver sets generations.
 const clearedAnnotation = "rrpool.io/cleared"
 
 // clearedAt returns when a report was cleared. If we did not observe that, it is the time that writeReport noted in the object.
@@ -291,8 +291,8 @@ func senderOf(from apiv3.CalicoNodeRouteLearnedFrom) (netip.Addr, bool) {
 // maxPeriod is the longest time between reports that Calico allows.
 const maxPeriod = 24 * time.Hour
 
-// Watch creates the wanted reports that are missing, corrects those that differ and deletes ours that are not wanted. It leaves those of others alone, and does
-// nothing where the API has no CalicoNodeStatus.
+// Watch creates the wanted reports that are missing, corrects reports that differ, and deletes our reports that are not wanted. It leaves reports
+// of others alone. If the API has no CalicoNodeStatus, it does nothing.
 func (a *Adapter) Watch(ctx context.Context, want []plan.StatusRequest) (bool, error) {
 	if err := errors.Join(a.store.ready(), a.store.writable()); err != nil {
 		return false, err
@@ -356,7 +356,7 @@ func sameClasses(a, b apiv3.CalicoNodeStatusSpec) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a.Classes)), slices.Sorted(slices.Values(b.Classes)))
 }
 
-// putReport creates a report, or corrects it.
+// putReport creates the requested report, or corrects its spec and labels.
 func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusRequest) (bool, error) {
 	have, err := a.liveReport(ctx, name)
 	if err != nil {
@@ -383,10 +383,11 @@ func (a *Adapter) putReport(ctx context.Context, name string, w plan.StatusReque
 	return a.writeReport(ctx, have, clears)
 }
 
-// writeReport writes a report so that the reporter processes it. The reporter ignores a version whose generation it has seen, or, before Calico
-// 3.31, whose spec it has seen. So renew changes both: the generation, and the order of the classes in the spec. In GroupV1 the generation is
-// stored as written. A write that clears the report sets it to the Unix time at least, which clearedAt reads: the time grows even when the object
-// is deleted and created again. In GroupV3 the apiserver increments the generation when the spec changes, and the time is in clearedAnnotation.
+// writeReport writes a report so that the reporter processes it. The reporter ignores a version whose generation it has
+// seen, or, before Calico 3.31, whose spec it has seen. So renew changes both: the generation, and the order of the
+// classes in the spec. In GroupV1 the generation is stored as written. A write that clears the report sets the generation
+// to the Unix time at least, which clearedAt reads: the time grows even when the object is deleted and created again. In
+// GroupV3 the apiserver increments the generation when the spec changes, and the time is in clearedAnnotation.
 func (a *Adapter) writeReport(ctx context.Context, o *apiv3.CalicoNodeStatus, clears bool) (bool, error) {
 	err := a.cfg.Permit(ctx)
 	if err == nil && clears && o.ResourceVersion != "" {

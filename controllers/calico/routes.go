@@ -21,7 +21,7 @@ import (
 )
 
 // routeSettings are the settings that decide whether Felix or BIRD programs routes. From Calico 3.33 on, unset fields have other defaults. The
-// Calico that we are built with does not have the field of BGPConfigurations. Source: design/cluster-route-programming/DESIGN.md of Calico.
+// Calico that we are built with has no programClusterRoutes in BGPConfigurations. Source: design/cluster-route-programming/DESIGN.md of Calico.
 type routeSettings struct {
 	version    string
 	felix, bgp string

@@ -36,8 +36,8 @@ type watchStatus struct {
 	missing bool
 	// err is why the kind cannot be listed or watched at the moment.
 	err error
-	// relisted has the revisions of the last list, by name. A listed object replaces what is known, even if its revision is lower, as after a restored
-	// backup. A listed report may have been written at any time.
+	// relisted has the revisions of the last list, by name. A listed object replaces the known one even if its revision is lower, as after a
+	// backup was restored. A listed report may have been written at any time.
 	relisted map[string]string
 	// unwatched is true from a list until the next watch.
 	unwatched bool

@@ -30,14 +30,15 @@ func Refuses(err error) bool {
 	return !IsConflict(err) && !Untriable(err) && (denied || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err))
 }
 
-// lacksRight reports whether an answer is the authorizer's. Its text after "is forbidden: " begins with the user. An answer of admission may
-// quote it, but has " denied " before.
+// lacksRight reports whether an answer comes from the authorizer: it names the user after "is forbidden: ". An answer from admission may quote
+// such a text, but " denied " comes before the quote.
 func lacksRight(answer string) bool {
 	before, of, found := strings.Cut(answer, `is forbidden: User "`)
 	return found && strings.Contains(of, `" cannot `) && !strings.Contains(before, " denied ")
 }
 
-// Untriable reports whether err means that a webhook of the cluster does not support dry runs: then only the write itself shows whether it is allowed.
+// Untriable reports whether err means that a webhook of the cluster does not
+// support dry runs: then only the write itself shows whether it is allowed.
 func Untriable(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), `" does not support dry run`)
 }

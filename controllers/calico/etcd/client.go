@@ -117,7 +117,7 @@ func (c *Client) Close() error { return c.kv.Close() } //nolint:wrapcheck // it 
 var ErrNewCA = errors.New("the process ends, to begin anew with it")
 
 // Alive checks that etcd answers, has Calico's objects, and was not restored from a backup. If a check fails, all watches end and must begin with
-// a new list: their later events may be old, and a watch from a revision that etcd does not have yet brings none.
+// a new list: their later events may be old, and a watch from a revision that etcd does not have yet brings no events.
 func (c *Client) Alive(ctx context.Context) error {
 	err := c.check(ctx)
 	if err == nil || ctx.Err() != nil {
@@ -156,7 +156,7 @@ func (c *Client) check(ctx context.Context) error {
 // Scheme implements client.Client.
 func (c *Client) Scheme() *runtime.Scheme { return c.scheme }
 
-// affinityPrefix is where Calico's IPAM keeps the block affinities. They are no objects with metadata.
+// affinityPrefix is where Calico's IPAM keeps the block affinities, as values without metadata.
 var affinityPrefix = model.ListOptionsToDefaultPathRoot(model.BlockAffinityListOptions{})
 
 // prefixOf returns what the keys of a kind's objects begin with.
@@ -178,7 +178,7 @@ func resourceOf(kind string) schema.GroupResource {
 	return plural.GroupResource()
 }
 
-// conflict is the error of a write to an object that has another revision now.
+// conflict returns the error of a write to an object that has another revision now.
 func conflict(kind, name string) error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New("it has been written since")) //nolint:wrapcheck // it is made here
 }
