@@ -16,13 +16,13 @@ type Platform interface {
 	Type() v1alpha1.ProviderType
 	// IdentityOf reads what a node says about its machine.
 	IdentityOf(plan.Node) Identity
-	// Region returns the cloud's region of the nodes, "" if no node says it.
+	// Region returns the region of the cloud in which the nodes are, "" if no node says it.
 	Region([]plan.Node) string
 	// ClusterID reads the ID that the cloud has given the cluster. The error says where the ID is missing.
 	ClusterID(context.Context, client.Reader) (string, error)
 }
 
-// Identity is what a node says about its machine. A kubelet can register with any values, except if they are Protected.
+// Identity is what a node says about its machine. A kubelet can set any of these values when it registers, except a Protected WorkerID.
 type Identity struct {
 	// OfCloud says that the node is a machine of this cloud.
 	OfCloud bool

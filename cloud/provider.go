@@ -44,7 +44,7 @@ type PoolSpec struct {
 	// SizePerZone is the number of workers in each zone, at least 1. If the workers
 	// are existing nodes, other zones may have the workers that a zone lacks.
 	SizePerZone int
-	// Lasting is SizePerZone without substitutes, 0 if there are no substitutes.
+	// Lasting is how many of SizePerZone are not substitutes; 0 means all.
 	Lasting int
 	// Taints are what every node of the pool has when it joins the cluster. Other taints that the cloud reports stay on the pool.
 	Taints []Taint
@@ -56,7 +56,7 @@ type PoolSpec struct {
 	// Ready lists the workers whose nodes are Ready. If no replacement gets Ready, further ones are ordered at longer and longer intervals.
 	Ready []string
 	// Retire lists the IDs of workers to remove because the pool shrinks. They are no reflectors any more. Only
-	// these workers are removed: a pool is never resized so that the cloud chooses which worker to remove.
+	// these workers are removed: a pool is never resized in a way that lets the cloud choose the worker to remove.
 	Retire []string
 	// Replace lists the IDs of dead workers to replace, in the same zone where that is possible.
 	Replace []string
@@ -66,7 +66,8 @@ type PoolSpec struct {
 	Refill bool
 	// Options that the workers are to have.
 	Options PoolOptions
-	// Known are the IDs of the pools that were seen as ours before. Such a pool still exists if it has lost its label or name, or is not listed.
+	// Known are the IDs of the pools that were seen as ours before. Such a pool
+	// counts as existing even if it has lost its label or name, or is not listed.
 	Known []string
 	// Once says that the caller calls Observe once, and orders nothing. Then a pool of Known that is neither listed
 	// nor found is gone. A flavor that the cluster's zones do not have is refused, as it would be in an order.

@@ -140,7 +140,7 @@ func Parse(data []byte) (Book, error) {
 
 var secondDocument = regexp.MustCompile(`(?m)^(---|\.{3})(\s|$)`)
 
-// Patterns of an entry's fields; the flavor's is that of spec.provider.iks.flavor.
+// Patterns of an entry's fields; flavorPattern is also that of spec.provider.iks.flavor.
 var (
 	flavorPattern   = regexp.MustCompile(`^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$`)
 	regionPattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
@@ -150,12 +150,12 @@ var (
 	visible         = regexp.MustCompile(`^[\pL\pM\pN\pP\pS\p{Zs}]*$`)
 )
 
-// checkFlavor returns an error if flavor is not valid, which says what to write instead.
+// checkFlavor returns an error that says what to write instead if flavor is not valid.
 func checkFlavor(flavor string) error {
 	return checkFormat(flavorPattern, flavor, "write it as the cloud does, such as bx2.2x8")
 }
 
-// CheckRegion returns an error if region is not valid, which says what to write instead.
+// CheckRegion returns an error that says what to write instead if region is not valid.
 func CheckRegion(region string) error {
 	return checkFormat(regionPattern, region, "write it as the cloud does, such as eu-de, or any")
 }

@@ -46,7 +46,7 @@ type Report struct {
 	Pool  Sum    `json:"pool"`
 	// ClusterBill is the cost of all workers of the cluster, nil if they are not known.
 	ClusterBill *Sum `json:"clusterBill,omitempty"`
-	// Share is the pool's part of the bill in percent, "" unless both are exact.
+	// Share is the pool's part of the bill in percent, "" unless both sums are exact.
 	Share string `json:"share,omitempty"`
 	// Sizes are the costs of Input.Sizes, absent if the price of Model is unknown.
 	Sizes []Sum `json:"sizes,omitempty"`
@@ -116,7 +116,7 @@ func Compute(in Input) Report {
 	return out
 }
 
-// bill adds what all workers of the cluster cost, and the pool's share of it.
+// bill adds what all workers of the cluster cost, and the pool's share of that cost.
 func (r *Report) bill(in Input, pool total) {
 	bill, rest := pool, in.Rest
 	if in.Existing {

@@ -42,7 +42,7 @@ func (p *Provider) isLost(n plan.Node) bool {
 	return plan.IsLost(n, p.cfg.Now().Sub(n.ReadyChanged), p.cfg.NotReadyGrace)
 }
 
-// isStuck reports whether calico-node has been failing for the grace on a node that has not got the role.
+// isStuck reports whether calico-node has been failing for NotReadyGrace or longer on a node that does not have the role.
 func (p *Provider) isStuck(n plan.Node) bool {
 	return !n.IsOurs() && n.CalicoNode.Failing() && p.cfg.Now().Sub(n.CalicoNode.Since) >= p.cfg.NotReadyGrace
 }

@@ -36,7 +36,7 @@ type Cloud struct {
 	opts Options
 
 	mu sync.Mutex
-	// pool has only the pool's own fields. balanced says that the cloud orders a new worker in the place of a removed one.
+	// pool has no name, workers and problems: state adds these. balanced says that the cloud orders a new worker in the place of a removed one.
 	pool     cloud.Pool
 	balanced bool
 	workers  []*worker
@@ -129,7 +129,7 @@ func (c *Cloud) apply(s poolplan.Step, flavor string) {
 	}
 }
 
-// fill orders the workers that zones lack to have the pool's size, or removes the oldest workers beyond that size.
+// fill brings zones to the pool's size: it orders missing workers, or removes the oldest ones.
 func (c *Cloud) fill(zones ...string) {
 	for _, zone := range zones {
 		var have []*worker

@@ -167,8 +167,8 @@ type pair struct {
 	here, there netip.Addr
 }
 
-// mostPairs is the number of sessions of two clusters in each address family. Calico advertises every path that it has: with n
-// sessions a client has n paths to a prefix for each pair of reflectors of the two clusters. A full mesh would give too many paths.
+// mostPairs is the maximum number of sessions of two clusters in each address family. Calico advertises every path that it has: with
+// n sessions a client has n paths to a prefix for each pair of reflectors of the two clusters. A full mesh would give too many paths.
 const mostPairs = 3
 
 // choosePairs returns the pairs of reflectors that should have a session. The result depends only on the addresses, so both clusters
@@ -322,11 +322,11 @@ func existing(o Observed, p plan.Peer) (plan.Peer, bool) {
 	return o.Cluster.Peers[i], true
 }
 
-// ApplyTime is how long nodes may need to apply a BGPPeer after it was written. Reports from before that may not show the effect.
+// ApplyTime is how long nodes may need to apply a BGPPeer after it was written. Reports of this time may not show the effect yet.
 const ApplyTime = 10 * time.Second
 
-// update updates one BGPPeer that differs. This restarts the BGPPeer's session. So all other
-// sessions must be Established first, unless the BGPPeer's own session is down already.
+// update updates one BGPPeer that differs. The update restarts the BGPPeer's session. So all
+// other sessions must be Established first, unless the BGPPeer's own session is down already.
 func update(o Observed, peers []plan.Peer, expected []Session) []plan.Action {
 	for _, p := range peers {
 		have, there := existing(o, p)
@@ -463,7 +463,7 @@ func missing(expected []Session) int {
 	return n
 }
 
-// hasName reports whether one of the peers has a name.
+// hasName reports whether one of the peers has this name.
 func hasName(peers []plan.Peer, name string) bool {
 	return slices.ContainsFunc(peers, func(p plan.Peer) bool { return p.Name == name })
 }

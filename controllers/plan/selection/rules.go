@@ -22,7 +22,7 @@ type Rules struct {
 	Zones   []string
 	// Preferred nodes are chosen first, Excluded ones never. Nil, or a selector that selects everything, has no effect.
 	Preferred, Excluded labels.Selector
-	// Lost reports whether a node has been NotReady for too long. If it is nil, every NotReady node is lost.
+	// Lost reports whether a node has failed for so long that it does not count. If Lost is nil, these are the NotReady nodes.
 	Lost func(plan.Node) bool
 
 	// v4 and v6: a Ready node of the cluster has an address of the family, so reflectors must have one; see Of.

@@ -95,7 +95,7 @@ func (r Rules) sortIntoZones(nodes []plan.Node) []*zone {
 	return out
 }
 
-// share sets how many nodes each zone gives.
+// share sets how many nodes to choose from each zone.
 func (r Rules) share(zones []*zone) []*zone {
 	left := r.Total()
 	for _, z := range zones {

@@ -29,7 +29,7 @@ type Configuration struct {
 // peering is a BGPPeer between nodes of the cluster.
 type peering struct {
 	plan.Peer
-	// global: the BGPPeer is for all nodes. address is that of its peerIP, if it has one.
+	// global: the BGPPeer is for all nodes. address is the address in its peerIP, if it has a peerIP.
 	global   bool
 	address  netip.Addr
 	password string
@@ -236,8 +236,8 @@ func (c *Configuration) Connects(name string) bool {
 	return i >= 0 && slices.ContainsFunc(c.kinds, here) && slices.ContainsFunc(c.kinds, there)
 }
 
-// ByAddress returns the name of the first BGPPeer of others that connects two nodes without a cluster ID by an address. With the mesh, both nodes
-// have two BIRD protocols for one connection, and no session stays Established.
+// ByAddress returns the name of the first BGPPeer of others that connects two nodes without a cluster ID by an address.
+// If the mesh is on, both nodes then have two BIRD protocols for one connection, and no session stays Established.
 func (c *Configuration) ByAddress() string {
 	for i, p := range c.peerings {
 		for a, n := range c.kinds {

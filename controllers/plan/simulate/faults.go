@@ -84,7 +84,8 @@ func (m *Model) Cut(a, b string, lost bool) {
 	}
 }
 
-// Fail begins an outage of BIRD on node a, or of the link between a and b if b is not "". It has no effect during another outage of the same.
+// Fail begins an outage of BIRD on node a, or of the link between a and b if b
+// is not "". It has no effect during another outage of the same node or link.
 func (m *Model) Fail(a, b string, as Outage) {
 	if p := pairOf(a, b); m.outages[p].at.IsZero() {
 		m.outages[p] = outage{as, m.now}

@@ -181,7 +181,7 @@ func (m *Model) Leave(name string) {
 // Nodes returns all nodes, sorted by name.
 func (m *Model) Nodes() []plan.Node { return slices.Clone(m.nodes) }
 
-// Edit changes fields of a node that no session depends on.
+// Edit changes a node without a new version: for fields that sessions depend on, use Apply.
 func (m *Model) Edit(name string, edit func(*plan.Node)) {
 	if i, ok := m.index[name]; ok {
 		n := m.nodes[i]

@@ -25,7 +25,7 @@ type Class struct {
 	Reflects bool
 }
 
-// Count is a number of paths. With More it is a lower bound, because counting has stopped.
+// Count is a number of paths. If More is true, it is a lower bound, because counting has stopped.
 type Count struct {
 	Paths uint64 `json:"count"`
 	More  bool   `json:"atLeast,omitempty"`
@@ -272,8 +272,8 @@ type depth struct {
 	mayNotFail []int // by class, how many nodes may not fail
 }
 
-// cutSize returns how many reflectors, at most most, must fail until class to has no route to class origin. On each path,
-// one class must fail. A class can fail only if its nodes that may not fail do not pass the routes on by themselves.
+// cutSize returns how many reflectors, but no more than most, must fail until class to has no route to class origin. On each
+// path, one class must fail. A class can fail only if its nodes that may not fail do not pass the routes on by themselves.
 func (d *depth) cutSize(origin, to, most int) int {
 	way, ok := d.graph.shortestPath(origin, to)
 	if !ok {

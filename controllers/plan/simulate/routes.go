@@ -10,7 +10,7 @@ import (
 type heldRoute struct {
 	class int
 	list  clusterList
-	// peerIsClient: the nodes have the route from a client.
+	// client: the nodes have the route from a client.
 	client bool
 	// before is the index of the route that was passed on to become this one, -1 if it came from the origin.
 	before int

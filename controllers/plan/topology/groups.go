@@ -17,8 +17,8 @@ const mostGroups = 200
 // reflectors' numbers of clients differ by only a few percent, and no group is divided when reflectors are added.
 const sizeGroups = 12
 
-// slack is how many clients the open group of a Quorum may have more than the smallest
-// group. If it has more, another group becomes the open one, which changes two BGPPeers.
+// slack is by how many clients the open group of a Quorum may exceed the smallest
+// group. Beyond that, another group becomes the open one, which changes two BGPPeers.
 const slack = 8
 
 // division is how clients are divided into groups.
@@ -213,7 +213,7 @@ func (c *census) chooseOpen(spec Spec, serving []string) string {
 	return serving[smallest(counts)]
 }
 
-// addRacks adds as many racks as the clients need to a census by size. A rack that has
+// addRacks adds racks to a census by size, as many as the clients need. A rack that has
 // reflectors but no clients is kept unless the other racks have room for a tenth of MaxClients.
 func (c *census) addRacks(spec Spec) {
 	room := func() int {

@@ -17,8 +17,8 @@ type tiers struct {
 	perRack, spines int
 }
 
-// newTiers returns the racks and spines for so many slots, or for as many as these need
-// at least. Further slots become spines, or reflectors of the only rack, up to MaxPaths.
+// newTiers returns the racks and spines of a Hierarchy with so many slots, or with more if it needs more.
+// Slots that it does not need become further spines, or reflectors of the only rack, up to MaxPaths.
 func newTiers(spec Spec, clients []plan.Node, zones []string, slots int) *tiers {
 	c := chooseDivision(spec, clients, zones)
 	if c.division == bySize {

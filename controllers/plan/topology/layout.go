@@ -83,7 +83,7 @@ type Group struct {
 // Layout says which nodes are route reflectors, for which clients, and by which BGPPeers.
 type Layout struct {
 	Kind v1alpha1.TopologyType
-	// Slots in the order in which they are to be filled, the most needed first.
+	// Slots are in the order in which they are to be filled, the most needed first.
 	Slots []Slot
 	// Groups of clients, sorted by name.
 	Groups []Group
@@ -91,7 +91,7 @@ type Layout struct {
 	Peers []plan.Peer
 	// Racks are the values of plan.RackLabel that are still to be written, by node. These nodes already count as clients of their new rack.
 	Racks map[string]string
-	// Depth is how many reflectors connect any two clients once all slots are filled: one less may fail.
+	// Depth is how many reflectors must fail, once all slots are filled, until two clients have no route to each other.
 	Depth int
 }
 
@@ -258,7 +258,7 @@ func (s Spec) WithCurrent(nodes []plan.Node, peers []plan.Peer) Spec {
 	return s
 }
 
-// isOpen reports whether a BGPPeer is that of an open group.
+// isOpen reports whether a BGPPeer is for the clients of an open group.
 func isOpen(p plan.Peer) bool {
 	prefix, _, found := strings.Cut(p.Name, ".")
 	return p.Owned && found && slices.Contains([]string{PeerQuorum, PeerMulti, PeerRack}, prefix) && !strings.Contains(p.NodeSelector, "==")

@@ -114,7 +114,7 @@ func quorumFits(spec Spec, c *census, zones []string) bool {
 	return ok
 }
 
-// fewestPerZone returns the smallest number of reflectors per zone, at least least, with which no reflector has too many clients.
+// fewestPerZone returns the smallest number of reflectors per zone, but no fewer than least, with which no reflector has too many clients.
 func fewestPerZone(spec Spec, c *census, zones []string, least int) (perZone int, ok bool) {
 	for p := least; p <= max(least, mostPerZone/len(zones)); p++ {
 		if newGroupSlots(spec, c, zones, p).busiest() <= spec.MaxClients {
