@@ -10,8 +10,8 @@ import (
 // Action is one write that a step asks for. Every action is idempotent. String describes it in a short phrase, for events, plans and logs.
 type Action interface{ String() string }
 
-// SetReflector gives a node the role label and a cluster ID, in one write. Slot is the label's value, "" for topology.SlotSingle. With StandIn it
-// is a dry run on an existing node, in place of a node that does not exist yet.
+// SetReflector gives a node the role label and a cluster ID, in one write. Slot is the label's value, "" for
+// topology.SlotSingle. If StandIn is set, it is a dry run: Node is an existing node that stands for one that does not exist yet.
 type SetReflector struct {
 	Node, ClusterID, Slot string
 	StandIn               bool
@@ -29,23 +29,24 @@ type PutPeer struct{ Peer Peer }
 // DeletePeer deletes one of rrpool's BGPPeers.
 type DeletePeer struct{ Name string }
 
-// DisableMesh switches the node-to-node mesh off and saves the former settings in an annotation of the BGPConfiguration: Saved, or with
-// SavedAbsent that there was no object.
+// DisableMesh switches the node-to-node mesh off and saves the former settings in an
+// annotation of the BGPConfiguration. SavedAbsent records that there was no BGPConfiguration.
 type DisableMesh struct {
 	Saved       Mesh
 	SavedAbsent bool
 }
 
-// RestoreMesh restores the saved mesh settings, or switches the mesh on where none were saved, and records the time.
+// RestoreMesh restores the saved mesh settings. If none were saved, it switches the mesh on. It records the time.
 type RestoreMesh struct{}
 
-// NoteMesh saves mesh settings to restore in a BGPConfiguration that has the mesh off and no saved settings.
+// NoteMesh saves the mesh settings that RestoreMesh is to restore, if the mesh is off and the BGPConfiguration has no saved settings.
 type NoteMesh struct{ Saved Mesh }
 
-// ForgetMesh removes the saved mesh settings from the BGPConfiguration, and the object itself where rrpool created it and nothing was added to it since.
+// ForgetMesh removes the saved mesh settings from the BGPConfiguration. If rrpool
+// created the object and nothing was added to it since, it deletes the object.
 type ForgetMesh struct{}
 
-// RefreshStatus requests a new report of a node: it clears the old one, so that only a running reporter fills it in again.
+// RefreshStatus requests a new report of a node: it clears the old one, which only a running reporter fills in again.
 type RefreshStatus struct{ Node string }
 
 // CordonNode cordons a node and marks it with rrpool's annotation.
@@ -54,7 +55,7 @@ type CordonNode struct{ Node string }
 // UncordonNode undoes CordonNode. It changes no node without rrpool's annotation.
 type UncordonNode struct{ Node string }
 
-// DrainNode evicts the pods of a node that can be evicted. It never waits.
+// DrainNode evicts those pods of a node that can be evicted, and does not wait for them to end.
 type DrainNode struct{ Node string }
 
 // Pause waits between two actions of a step, so that the nodes apply the first one before the second is written.
@@ -69,7 +70,7 @@ type EnsurePool struct{ Want PoolTarget }
 // PoolTarget is the part of the wanted pool that the plan decides. cloud.PoolSpec explains the fields.
 type PoolTarget struct {
 	SizePerZone int
-	// Zones are sorted; none: every zone of the cluster.
+	// Zones are sorted; if there are none, the pool is in every zone of the cluster.
 	Zones []string
 	// Retire and Replace are worker ids.
 	Retire, Replace []string
@@ -82,13 +83,13 @@ type PutFilter struct {
 	Filter        PeeringFilter
 }
 
-// PutIPPool creates the disabled IPPool of a ClusterPeering: route reflectors pass on no route outside of all IPPools.
+// PutIPPool creates the disabled IPPool of a ClusterPeering, because route reflectors only pass on routes that are in some IPPool.
 type PutIPPool struct {
 	Name, Peering string
 	CIDR          netip.Prefix
 }
 
-// DeletePeeringObject deletes a BGPFilter or an IPPool, if it is that of the ClusterPeering.
+// DeletePeeringObject deletes a BGPFilter or an IPPool, if it belongs to the ClusterPeering.
 type DeletePeeringObject struct{ Kind, Name, Peering string }
 
 // AnnounceServices sets the service ranges that Calico announces for ClusterPeerings. Ranges that others have added to the BGPConfiguration stay.
@@ -97,9 +98,9 @@ type AnnounceServices struct{ CIDRs []netip.Prefix }
 // PeeringFilter lists the only ranges whose routes a ClusterPeering imports and exports.
 type PeeringFilter struct {
 	Import []netip.Prefix
-	// Pods and Services are exported. Every node announces the service ranges: a reflector exports only its own route to them.
+	// Pods and Services are exported. Every node announces the service ranges, and a reflector exports only its own routes to them.
 	Pods, Services []netip.Prefix
-	// Withhold are ranges that nodes announce and that are not exported.
+	// Withhold are ranges that are not exported although nodes announce them.
 	Withhold []netip.Prefix
 }
 

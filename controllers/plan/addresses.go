@@ -8,8 +8,8 @@ import (
 // Usable reports whether a node speaks BGP and is expected to have sessions.
 func Usable(n Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
 
-// SharedAddresses returns the BGP addresses that more than one of the nodes in of have, with the names of these nodes. A session with such an
-// address reaches one of them at most, and it is not known which.
+// SharedAddresses returns the BGP addresses that more than one node has, with the names of these nodes. Only nodes
+// that of accepts count. A session with such an address reaches at most one of them, and it is not known which.
 func SharedAddresses(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
 	out := map[netip.Addr][]string{}
 	for i := range nodes {
@@ -27,8 +27,8 @@ func SharedAddresses(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
 	return out
 }
 
-// IsMachineAddress reports whether a is the BGP address of a node, or another address of exactly one node's machine. An address that several
-// machines have is taken for that of a router in front of them.
+// IsMachineAddress reports whether a is the BGP address of a node, or another address of exactly one
+// node's machine. If several machines have the address, it is taken for that of a router in front of them.
 func IsMachineAddress(a netip.Addr, nodes []Node) bool {
 	own := 0
 	for i := range nodes {
@@ -71,8 +71,8 @@ func Unreachable(nodes []Node) func(netip.Addr) string {
 	}
 }
 
-// WithUnexpectedAddress returns the Ready nodes whose BGP address is none of the addresses that Kubernetes knows of the machine, if for most
-// nodes it is one of these: Calico has detected another interface, such as a container bridge.
+// WithUnexpectedAddress returns the Ready nodes whose BGP addresses are not among the machine's addresses in Kubernetes: Calico
+// has detected another interface, such as a container bridge. It returns none unless most nodes have a BGP address among them.
 func WithUnexpectedAddress(nodes []Node) []Node {
 	var unexpected []Node
 	expected := 0

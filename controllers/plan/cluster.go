@@ -1,5 +1,5 @@
-// Package plan holds the observed state of a cluster and the actions that change it, as plain data: no client, no context, no logger, no clock.
-// Its subpackages (sizing, topology, rollout and others) decide from these.
+// Package plan holds the observed state of a cluster and the actions that change it, as plain data: no client,
+// no context, no logger, no clock. Its subpackages (sizing, topology, rollout and others) make the decisions.
 package plan
 
 import (
@@ -32,8 +32,8 @@ type Cluster struct {
 	BGPUnknown string
 }
 
-// NotPassed lists the blocks of nodes, with the node, that no route reflector passes on: those outside of all IPPools, and those that their node
-// announces with a community that forbids it.
+// NotPassed lists the blocks that no route reflector passes on, each with its node: outside are those
+// outside of all IPPools, marked are those that their node announces with a community that forbids it.
 func (c Cluster) NotPassed() (outside, marked []string) {
 	for i := range c.Nodes {
 		for _, b := range c.Nodes[i].Blocks {
@@ -53,8 +53,8 @@ func (c Cluster) NotPassed() (outside, marked []string) {
 	return outside, marked
 }
 
-// Relied reports whether the mesh is off by our doing: the note on the BGPConfiguration says so, or should it be lost, a BGPPeer of ours. These
-// are written under the mesh only, and are left when the reflectors are gone as well.
+// Relied reports whether rrpool is the one that switched off a mesh that is off. The annotation on the BGPConfiguration shows it. If that is
+// lost, a BGPPeer of rrpool shows it: rrpool creates BGPPeers only while the mesh is on, and they are still there when the reflectors are gone.
 func (c Cluster) Relied() bool {
 	return c.BGP.Saved != nil || slices.ContainsFunc(c.Peers, func(p Peer) bool { return p.Owned })
 }
@@ -69,7 +69,7 @@ type DatastoreOptions struct {
 	CalicoAPI string
 }
 
-// RackLabel is the label that rrpool sets on clients to divide them into racks where the cluster has no label for that.
+// RackLabel is the label by which rrpool divides clients into racks if the cluster has no label for that.
 const RackLabel = "rrpool.io/rack"
 
 // Problem is why rrpool does not go on, with the remedy.
@@ -85,7 +85,7 @@ func Problemf(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// ProblemIf is Problemf if found, else nil.
+// ProblemIf returns what Problemf returns if found is true, else nil.
 func ProblemIf(found bool, reason, format string, args ...any) *Problem {
 	if !found {
 		return nil
@@ -110,8 +110,8 @@ type Node struct {
 	ReadyChanged time.Time
 	// Cordoned is spec.unschedulable. CordonedByUs: the node also has rrpool's annotation, so rrpool may uncordon it.
 	Cordoned, CordonedByUs bool
-	// CordonMark: the node has that annotation, cordoned or not. Without the cordon it is stale: somebody else has uncordoned the node.
-	// UncordonNode then only removes it, so that a later cordon by others is not taken for rrpool's.
+	// CordonMark: the node has that annotation, cordoned or not. On a node that is not cordoned the annotation is stale: somebody else
+	// has uncordoned the node. UncordonNode then only removes the annotation, so that a later cordon by others is not taken for rrpool's.
 	CordonMark bool
 	// Leaving: a taint announces that the node will be removed (shutdown, out of service, scale-down).
 	Leaving bool
@@ -138,7 +138,7 @@ type Node struct {
 	// HasRoleLabel: the node carries the role label. Slot is the label's value: which reflector of the topology the node is, see package topology.
 	HasRoleLabel bool
 	Slot         string
-	// Relabel: the node lacks the label that spec.bgp.nodeLabel names; HasRoleLabel and Slot are of the one that it named before.
+	// Relabel: the node lacks the label that spec.bgp.nodeLabel names. HasRoleLabel and Slot then describe the label that the field named before.
 	Relabel bool
 	// Rack is the value of RackLabel, "" for none.
 	Rack string
@@ -156,7 +156,7 @@ type Node struct {
 // CalicoNodeState says whether calico-node runs on a node, derived from its pods.
 type CalicoNodeState string
 
-// The states. The zero value: the cluster shows no calico-node pods, as where calico-node does not run in pods.
+// The states. The zero value means that the cluster shows no calico-node pods, for example because calico-node does not run in pods.
 const (
 	CalicoNodeUnknown CalicoNodeState = ""
 	// CalicoNodeReady: a pod is Ready and is not being deleted.
@@ -190,7 +190,7 @@ func Common(a, b Node) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(b.Addresses), func(addr netip.Addr) bool { return !a.HasFamily(addr) })
 }
 
-// HasFamily reports whether the node has an address of the family of as.
+// HasFamily reports whether the node has an address of the same family, IPv4 or IPv6, as the given one.
 func (n Node) HasFamily(as netip.Addr) bool {
 	return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == as.Is4() })
 }
@@ -203,15 +203,15 @@ func (n Node) LacksTaint(taint string) bool {
 // Reports reports whether the node can report its sessions: calico-node for Windows has no status reporter.
 func (n Node) Reports() bool { return n.Labels["kubernetes.io/os"] != "windows" }
 
-// IsOurs reports whether rrpool gave the node the role, or it is a node of the pool that has a part of the role.
+// IsOurs reports whether rrpool gave the node the role, or the node is one of the pool with the role label or a cluster ID.
 func (n Node) IsOurs() bool {
 	return n.Marked || n.Pooled && (n.HasRoleLabel || n.ClusterID != "")
 }
 
-// HasLabelAndID reports whether a node has both parts of what makes it a reflector, in whatever slot.
+// HasLabelAndID reports whether a node has both the role label, with whatever slot, and a cluster ID.
 func (n Node) HasLabelAndID() bool { return n.HasRoleLabel && n.ClusterID != "" }
 
-// Zones returns the zones of the nodes that are wanted, sorted.
+// Zones returns the zones of the nodes that wanted accepts, sorted.
 func Zones(nodes []Node, wanted func(Node) bool) []string {
 	zones := map[string]bool{}
 	for _, n := range nodes {
@@ -244,8 +244,9 @@ type BGPConfig struct {
 	ASN uint32
 	// Services are the service ranges that every node announces. Single addresses are announced by nodes with endpoints only.
 	Services []netip.Prefix
-	// Saved are the mesh settings from before rrpool switched the mesh off, from the object's annotation; nil if rrpool has not. SavedAbsent:
-	// there was no object. SavedUnread is why the annotation cannot be parsed: Saved is then derived from other fields.
+	// Saved are the mesh settings from before rrpool switched the mesh off, from the object's annotation;
+	// nil if rrpool has not switched it off. SavedAbsent: there was no BGPConfiguration before.
+	// SavedUnread is why the annotation cannot be parsed: Saved is then derived from other fields.
 	Saved       *Mesh
 	SavedAbsent bool
 	SavedUnread string
@@ -273,7 +274,7 @@ type Peer struct {
 	PeerIP       string
 	PeerSelector string
 	ASN          uint32
-	// LocalASN is the node's AS number towards this peer (localASNumber), 0 where it is the node's own.
+	// LocalASN is the node's AS number towards this peer (localASNumber), 0 if that is the node's own AS number.
 	LocalASN uint32
 	Password *SecretRef
 	// MaxRestartTime is maxRestartTime, nil when absent.
@@ -286,28 +287,31 @@ type Peer struct {
 	Workloads bool
 	// KeepNextHop: the node passes routes on with their next hop unchanged. In iBGP that is the default, unless SelfNextHop is set or cannot be ruled out.
 	KeepNextHop, SelfNextHop bool
-	// Extra is the canonical JSON of every other field that is set, "" for none. rrpool sets none of these, so on one of its peers it is an edit by others.
+	// Extra is the canonical JSON of every other field that is set, "" for none. rrpool
+	// sets none of these fields, so on a BGPPeer of rrpool they are edits by others.
 	Extra string
 }
 
 // Status is one CalicoNodeStatus.
 type Status struct {
 	Node string
-	// Updated is when this process received the report, by its own clock; zero for a report from before its start, and while the report is
-	// cleared. The reporter may not write while nothing changes, so an old report may still be true: RefreshStatus shows whether it is.
+	// Updated is when this process received the report, by its own clock. It is zero for a report from
+	// before the process started, and while the report is cleared. The reporter may write nothing
+	// while nothing changes, so an old report may still be true: RefreshStatus shows whether it is.
 	Updated time.Time
 	// Written is when the reporter wrote the report, by the clock of its node; zero while the report is cleared. Unlike Updated it is kept over a
 	// restart of rrpool.
 	Written time.Time
-	// Cleared is when the report was cleared, zero while it is filled in. If this process has not observed it, it is the time that the object
-	// records. Sessions and Routes are then those of the report before.
+	// Cleared is when the report was cleared, zero while it is filled in. If this process has not observed the
+	// clearing, it is the time that the object records. Sessions and Routes are then those of the previous report.
 	Cleared time.Time
-	// Regular: the reporter is known to write although nothing changes, as it does where one address family has no sessions. An old report then
-	// means that it no longer runs.
+	// Regular: the reporter is known to write although nothing changes, as it does if one
+	// address family has no sessions. An old report then means that the reporter no longer runs.
 	Regular bool
 	// Sessions of the node's BIRD, sorted by address.
 	Sessions []Session
-	// Waiting counts the Established sessions by which BIRD does not pass on all routes yet, as after its start. It is not known of a cleared report.
+	// Waiting counts the Established sessions by which BIRD does not pass on all
+	// routes yet, as after its start. It is unknown while the report is cleared.
 	Waiting int
 	// Routes of the node's BIRD. HasRoutes: the report contains routes, because they were requested.
 	Routes    []Route
@@ -338,7 +342,7 @@ type Session struct {
 	Peer        netip.Addr
 	Kind        SessionKind
 	Established bool
-	// Since is when this process received the first of uninterrupted reports of this state, by its own clock; zero if it has none.
+	// Since is when this process, by its own clock, received the first of an unbroken series of reports with this state; zero if it has none.
 	Since time.Time
 }
 

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Filter returns those of all that match, in a slice of their own.
+// Filter returns a new slice of the elements that match.
 func Filter[T any](all []T, matches func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !matches(one) })
 }
 
-// First returns the first that matches, if there is one.
+// First returns the first element that matches; ok is false if there is none.
 func First[T any](all []T, matches func(T) bool) (one T, ok bool) {
 	i := slices.IndexFunc(all, matches)
 	if i < 0 {
@@ -19,7 +19,7 @@ func First[T any](all []T, matches func(T) bool) (one T, ok bool) {
 	return all[i], true
 }
 
-// Others returns the nodes whose name is another than that of self.
+// Others returns the nodes without the one that has the name of self.
 func Others(nodes []Node, self Node) []Node {
 	return Filter(nodes, func(n Node) bool { return n.Name != self.Name })
 }
@@ -37,7 +37,7 @@ func IsLost(n Node, notReadyFor, grace time.Duration) bool {
 // Latest returns the latest of some times.
 func Latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// Sooner returns the shorter of two waits, of which 0 is none.
+// Sooner returns the shorter of two waits. A wait of 0 means that there is none, and the other one is returned.
 func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

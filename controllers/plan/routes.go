@@ -9,12 +9,12 @@ import (
 type Routes struct {
 	// Pools are the IPPools that are enabled for workloads.
 	Pools []PoolRoutes
-	// Plain is the same for an IPPool without encapsulation, such as those of ClusterPeerings.
+	// Plain says the same for any IPPool without encapsulation, such as those of ClusterPeerings.
 	Plain PoolRoutes
-	// Ranges are the CIDRs of all IPPools, nil if not known. A route reflector passes on no block outside of them, while in the mesh the block's
-	// own node announces it. NotExported are those with disableBGPExport, which no node announces.
+	// Ranges are the CIDRs of all IPPools, nil if not known. A route reflector passes on no block outside of them; in the mesh
+	// such a block is announced by its own node. NotExported are the CIDRs with disableBGPExport, which no node announces.
 	Ranges, NotExported []netip.Prefix
-	// Marks are the ranges that a node announces with a community, by node; those under "" are of all nodes without an entry.
+	// Marks are, by node, the ranges that it announces with such a community. Those under "" apply to all nodes without an entry.
 	Marks map[string][]Mark
 	// Unknown is why reading these settings failed, "" if it did not.
 	Unknown string
@@ -24,16 +24,16 @@ type Routes struct {
 type Mark struct {
 	// Range is the zero Prefix if it cannot be parsed: it may then be any range.
 	Range netip.Prefix
-	// Text is where it was found, with the community as written there.
+	// Text says where the mark was found, and quotes the community.
 	Text string
 }
 
-// PoolRoutes is which program writes the routes to the pods of one IPPool. If neither does, pods of two nodes cannot reach each other.
+// PoolRoutes says which program writes the routes to the pods of one IPPool. If neither does, pods of two nodes cannot reach each other.
 type PoolRoutes struct {
 	CIDR string
 	// Encapsulation in words, as "IP-in-IP CrossSubnet".
 	Encapsulation string
-	// BIRD learns them by BGP, Felix computes them.
+	// BIRD writes routes that it learns by BGP, Felix routes that it computes.
 	BIRD, Felix bool
 	// Direct: some of Felix's routes are on the node's main interface. BIRD learns these, so each node announces the blocks of other nodes too
 	// (Calico issue 13533).
@@ -41,11 +41,11 @@ type PoolRoutes struct {
 	// NotExported is disableBGPExport, Selector the nodeSelector.
 	NotExported bool
 	Selector    string
-	// Unknown is why it is not known which program writes the routes, "" if it is known. If not, BIRD and Felix are false.
+	// Unknown is why it is not known which program writes the routes, "" if it is known. While it is set, BIRD and Felix are false.
 	Unknown string
 }
 
-// Direct reports whether every node may announce a block, so that a path to it does not prove that its own node announces it.
+// Direct reports whether every node may announce a block, so that a path to the block does not prove that the block's own node announces it.
 func (r Routes) Direct(block netip.Prefix) bool {
 	return slices.ContainsFunc(r.Pools, func(p PoolRoutes) bool {
 		if !p.Direct {
@@ -63,7 +63,7 @@ func (r Routes) Passed(node string, block netip.Prefix) bool {
 
 func (r Routes) inPool(block netip.Prefix) bool { return r.Ranges == nil || within(r.Ranges, block) }
 
-// Withheld reports whether no node announces a block, by disableBGPExport.
+// Withheld reports whether a block is in an IPPool with disableBGPExport, so that no node announces it.
 func (r Routes) Withheld(block netip.Prefix) bool { return within(r.NotExported, block) }
 
 func within(ranges []netip.Prefix, block netip.Prefix) bool {
