@@ -9,8 +9,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// served returns the nodes that reflectors must serve, or the mesh must reach: the Ready ones, and those of the others that
-// are known to be alive.
+// served returns the nodes that reflectors must serve, or the mesh must reach: all clients, and the unready nodes that are known to be alive.
 func (e *Evidence) served() []plan.Node {
 	if len(e.Unready) == 0 {
 		return e.Clients
@@ -21,7 +20,8 @@ func (e *Evidence) served() []plan.Node {
 	return e.alive
 }
 
-// relying returns the nodes that have to stay connected: all that there are, where fewer than least are known to be alive.
+// relying returns the nodes that have to stay connected: those that served returns.
+// If these are fewer than least, it returns all clients and unready nodes.
 func (e *Evidence) relying(least int) []plan.Node {
 	if alive := e.served(); len(alive) >= least {
 		return alive
@@ -29,9 +29,9 @@ func (e *Evidence) relying(least int) []plan.Node {
 	return slices.Concat(e.Clients, e.Unready)
 }
 
-// heard returns the nodes that are not Ready and that a reflector has a session with, or that have reported since. A node is left out if
-// some of its sessions look Established and others have been down for longer than any takes to start: a host that is cut off looks like
-// that until BIRD's hold time (240 s) ends. If it is alive after all, it keeps a session with a reflector that stays.
+// heard returns the unready nodes that a reflector has a session with, or that have reported since they became unready. It leaves out a node that
+// has an Established session with a reflector that is to stay, but lacks another session for longer than any takes to start: a host that is cut
+// off looks like that until BIRD's hold time (240 s) ends. If such a node is alive after all, it keeps its session with the reflector that stays.
 func (e *Evidence) heard() []plan.Node {
 	witnesses := e.witnesses()
 	down, wanted := e.longDown(witnesses), make([]bool, len(witnesses))
@@ -53,7 +53,7 @@ func (e *Evidence) heard() []plan.Node {
 	})
 }
 
-// longDown returns the addresses with which a witness has lacked its session for longer than any takes to start.
+// longDown returns the addresses for which a witness has reported a session as down for longer than any session takes to start.
 func (e *Evidence) longDown(witnesses []plan.Node) sets.Set[netip.Addr] {
 	down := sets.Set[netip.Addr]{}
 	for _, h := range witnesses {
@@ -72,8 +72,8 @@ func (e *Evidence) hasReported(n plan.Node) bool {
 	return ok && !cleared(st) && st.Updated.After(n.ReadyChanged)
 }
 
-// witnesses returns the reflectors whose reports tell who is alive. The last report of one that is dead itself, or does not
-// answer, will never change again.
+// witnesses returns the reflectors whose reports show which nodes are alive. It leaves out
+// reflectors that are dead or do not answer, because their last reports will never change.
 func (e *Evidence) witnesses() []plan.Node {
 	return plan.Filter(e.Current, func(n plan.Node) bool {
 		st := e.status(n)

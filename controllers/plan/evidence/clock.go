@@ -6,8 +6,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Clock is the time of a decision. It also keeps the first moment at which an answer that it gave becomes another one: no event
-// announces that, so the next look is due then.
+// Clock is the time of a decision. It also records when time alone will first change
+// one of its answers. No event announces that moment, so the next look is due then.
 type Clock struct {
 	now time.Time
 	due time.Duration
@@ -22,7 +22,7 @@ func (c *Clock) Now() time.Time { return c.now }
 // Since returns how long ago a time was.
 func (c *Clock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
-// Passed reports whether this long has passed since a time. If not, the next look is due when it has.
+// Passed reports whether the duration long has passed since a time. If not, it makes the next look due when that is so.
 func (c *Clock) Passed(since time.Time, long time.Duration) bool {
 	left := since.Add(long).Sub(c.now)
 	if left > 0 {

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// Poll is when to look again at a wait that no event ends.
+	// Poll is after how long to look again while waiting for something that no event announces.
 	Poll = 5 * time.Second
-	// TimerWait is the fixed wait of the Timer gate: longer than the longest time BIRD takes to re-establish a
-	// session with Calico's timers (error wait 30 s, connect retry 5 s, twice).
+	// TimerWait is the fixed wait of the Timer gate. It is longer than the longest time BIRD takes to
+	// re-establish a session with Calico's timers: twice an error wait of 30 s and a connect retry of 5 s.
 	TimerWait = 75 * time.Second
-	// DeadTime is how long a node may be NotReady, with no session left, until it counts as dead although the cloud does not say so.
-	// Much longer than any reboot: to replace its worker is final.
+	// DeadTime is how long a node without sessions may be NotReady until it counts as dead, even if the
+	// cloud does not say so. It is much longer than any reboot, because replacing a worker cannot be undone.
 	DeadTime = 15 * time.Minute
-	// BigCluster is the number of clients from which reports come less often, as each lists every session.
+	// BigCluster is the number of clients from which on reports are requested less often, as each report lists every session.
 	BigCluster = 1000
-	// freshFor is how old a status report may be and still prove something.
+	// freshFor is the age up to which a status report proves something.
 	freshFor = 30 * time.Second
-	// joinWait is TimerWait for one node that has come, or come back: connect delay 2 s, one
-	// error wait, and connect retry 5 s. Its routes settle within the rest.
+	// joinWait replaces TimerWait for a single node that has joined or come back: connect delay
+	// 2 s, one error wait of 30 s, connect retry 5 s. In the remaining 8 s its routes settle.
 	joinWait = 45 * time.Second
 )
 
@@ -34,21 +34,23 @@ const (
 type Network struct {
 	// Wanted are the nodes that are to be reflectors.
 	Wanted []plan.Node
-	// InAssignedSlot reports whether a node is a reflector as wanted, in the slot that it is to have.
+	// InAssignedSlot reports whether a node has the role with the slot and the cluster ID that are planned for it.
 	InAssignedSlot func(plan.Node) bool
-	// Configuration is what nodes have configured, without the mesh; nil where all reflectors are alike, and each has a session with all nodes.
+	// Configuration is what is configured on the nodes, without the mesh. It is
+	// nil if all reflectors are alike, so that each has a session with every node.
 	Configuration *simulate.Configuration
-	// Present is what comes of the Configuration with every node up, Goal the same once everything is as planned. Both are nil where
-	// there is none.
+	// Present is the network that results from Configuration if every node is up. Goal returns the
+	// network that results once everything is as planned. Both are nil if Configuration is nil.
 	Present *simulate.Network
 	Goal    func() *simulate.Network
-	// IsGoalMissed: each reflector is to have the sessions of Goal already, as those that differ were taken away.
+	// IsGoalMissed: every reflector is in its slot, but BGPPeers or rack labels
+	// are not as planned. The sessions of Goal are then expected already.
 	IsGoalMissed bool
 }
 
-// Options are how evidence is judged, and what is remembered of earlier looks.
+// Options say how evidence is judged, and hold what is remembered of earlier looks.
 type Options struct {
-	// Timer: there are no reports, and fixed times are waited for.
+	// Timer: nodes send no reports, and fixed times are waited instead.
 	Timer bool
 	// Dedicated: the reflectors are nodes that run nothing but BGP.
 	Dedicated bool
@@ -56,7 +58,7 @@ type Options struct {
 	NetAfter time.Duration
 	// Proven is when all mesh sessions of a node were last seen Established, by node.
 	Proven map[string]time.Time
-	// MeshSince is since when the mesh is on, zero for a moment ago. ClockSet is when the clock was last set, zero for never.
+	// MeshSince is since when the mesh has been on; zero means only just now. ClockSet is when the clock was last set, zero if never.
 	MeshSince, ClockSet time.Time
 }
 
@@ -66,8 +68,8 @@ type Evidence struct {
 	// Settle is how long a session must have been Established until its routes have been exchanged; Quiet is how long
 	// after one of our writes the nodes may still be busy rendering it.
 	Settle, Quiet time.Duration
-	// Unserved names the clients that lack a session with every reflector, nil while that is unknown. CutOff are those of them, or with a kubelet
-	// that is down, that the mesh would reach.
+	// Unserved names the clients that lack a session with any reflector in an address family, nil while that
+	// is unknown. CutOff names the clients and unready nodes without such a session that the mesh would reach.
 	Unserved, CutOff []string
 
 	cluster plan.Cluster
@@ -76,10 +78,10 @@ type Evidence struct {
 	clock   *Clock
 	// asked are the clients without a session whose own reports are needed.
 	asked []unserved
-	// numbers of addresses.
+	// numbers gives each address of a node its number; see function number.
 	numbers map[netip.Addr]int32
-	// What follows was computed before: the addresses of all clients, the owners of their blocks, the clients and those of Unready that are known to be alive, and by node its report,
-	// its dependants, and whether it has most of its sessions.
+	// The following fields cache results: the addresses of all clients, the owners of their blocks, what
+	// served returns, and by node name its report, its dependants, and whether it has most of its sessions.
 	addresses  sets.Set[netip.Addr]
 	owners     map[netip.Prefix]string
 	alive      []plan.Node
@@ -100,24 +102,24 @@ func New(cluster plan.Cluster, roles Roles, network Network, opts Options, clock
 	return e
 }
 
-// withClients returns the same evidence for other clients.
+// withClients returns a copy of the evidence with other clients.
 func (e *Evidence) withClients(clients []plan.Node) *Evidence {
 	of := *e
 	of.Clients, of.alive, of.dependants, of.most = clients, nil, map[string][]*member{}, map[string]bool{}
 	return &of
 }
 
-// arranged reports whether reflectors have slots that differ.
+// arranged reports whether the reflectors are not all alike: their slots differ, and each may serve only some nodes.
 func (e *Evidence) arranged() bool { return e.network.Configuration != nil }
 
 func (e *Evidence) present() *simulate.Network { return e.network.Present }
 
-// peersOf returns those of nodes that r has a session with in a network; all, where there is none.
+// peersOf returns those of nodes that r has a session with in the network, or all of them if network is nil.
 func peersOf(network *simulate.Network, r plan.Node, nodes []plan.Node) []plan.Node {
 	return plan.Filter(nodes, func(n plan.Node) bool { return network == nil || network.Connected(r.Name, n.Name) })
 }
 
-// status returns the report of a node, the zero one where there is none.
+// status returns the report of a node, the zero value if there is none.
 func (e *Evidence) status(n plan.Node) plan.Status { return e.cluster.Statuses[n.Name] }
 
 // clientAddresses returns the addresses of all clients.
@@ -131,7 +133,7 @@ func (e *Evidence) clientAddresses() sets.Set[netip.Addr] {
 	return e.addresses
 }
 
-// LastWrite returns when we last changed what nodes render for reflector sessions.
+// LastWrite returns when rrpool last changed what nodes render for reflector sessions, or when the clock was set, if that was later.
 func (e *Evidence) LastWrite() time.Time {
 	last := e.opts.ClockSet
 	for i := range e.cluster.Peers {
@@ -145,12 +147,12 @@ func (e *Evidence) LastWrite() time.Time {
 	return last
 }
 
-// TakenOver returns how long nodes may still need to take over our last change, 0 or less when they have.
+// TakenOver returns how much longer nodes may need to render rrpool's last change, 0 or less if they have had the time.
 func (e *Evidence) TakenOver() time.Duration {
 	return e.LastWrite().Add(e.Quiet).Sub(e.clock.now)
 }
 
-// lastReady returns when these reflectors became what they are: Ready, and rendered as last written.
+// lastReady returns the latest of two kinds of times: rrpool's last write, and the last changes of these reflectors' Ready conditions.
 func (e *Evidence) lastReady(rs []plan.Node) time.Time {
 	last := e.LastWrite()
 	for _, r := range rs {

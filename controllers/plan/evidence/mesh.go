@@ -10,18 +10,19 @@ import (
 const (
 	// meshBatch is how many nodes' mesh sessions are looked at together.
 	meshBatch = 64
-	// provenFor is how long a look at a batch counts while the others follow.
+	// provenFor is how long the result for one batch stays valid while the other batches are looked at.
 	provenFor = 30 * time.Minute
-	// meshSettle is how long mesh sessions must be up: each carries one node's routes only.
+	// meshSettle is how long mesh sessions must be Established. It is short, as each carries the routes of one node only.
 	meshSettle = 3 * time.Second
-	// bgpAsked is how many nodes are asked at a time whether they run BIRD, each for bgpTurn: calico-node may be missing on some.
+	// bgpAsked is how many nodes are asked at the same time whether they run BIRD. After
+	// bgpTurn the next ones are asked, as calico-node may be missing on some nodes.
 	bgpAsked = 3
 	bgpTurn  = 2 * time.Minute
 )
 
-// ProveMesh returns what is missing until the mesh provably carries the cluster by itself: every pair of Ready nodes that are not reflectors
-// has its mesh session Established. It needs the reports of all that can report, in batches where there are many. Where
-// two cannot, nothing shows the session between them: it gets a fixed time.
+// ProveMesh returns what is missing until the mesh provably carries the cluster by itself: every pair of Ready nodes that
+// are not reflectors has its mesh session Established. It needs the reports of all nodes that can report, in batches if
+// there are many. If two or more nodes cannot report, nothing shows the sessions between them: these get a fixed time.
 func (e *Evidence) ProveMesh() *Proof {
 	p, reporting := &Proof{}, e.reporting()
 	if !e.cluster.BGP.MeshOn() {
@@ -46,7 +47,7 @@ func (e *Evidence) ProveMesh() *Proof {
 	return p
 }
 
-// proveBatch looks at the mesh sessions of these nodes. Those that have them all are proven.
+// proveBatch looks at the mesh sessions of these nodes, and adds the nodes that have all of theirs to p.Proven.
 func (e *Evidence) proveBatch(p *Proof, batch []plan.Node) {
 	for _, n := range batch {
 		p.Watch = append(p.Watch, e.request(n, false))
@@ -61,7 +62,7 @@ func (e *Evidence) proveBatch(p *Proof, batch []plan.Node) {
 // CountSilent returns how many clients cannot report their sessions.
 func (e *Evidence) CountSilent() int { return len(e.Clients) - len(e.reporting()) }
 
-// unproven returns the nodes to look at now: all in a small cluster, else the first batch that no earlier look has covered.
+// unproven returns the nodes to look at now: all if they are no more than one batch, else the next batch of nodes without a valid earlier result.
 func (e *Evidence) unproven(reporting []plan.Node) []plan.Node {
 	if len(reporting) <= meshBatch {
 		return reporting
@@ -86,7 +87,7 @@ func (e *Evidence) meshSessions(p *Proof, n plan.Node, kind func(plan.SessionKin
 	})
 }
 
-// ProveConnected returns what is missing until a node provably has a session with every other one, of whatever kind.
+// ProveConnected returns what is missing until n provably has a session of any kind with every other node.
 func (e *Evidence) ProveConnected(n plan.Node) *Proof {
 	p := &Proof{}
 	if !e.opts.Timer {
@@ -95,8 +96,8 @@ func (e *Evidence) ProveConnected(n plan.Node) *Proof {
 	return p
 }
 
-// IsDisconnected reports whether a node's report shows that it lacks sessions, or does not come. Nothing shows then that
-// the node could have sessions as a reflector.
+// IsDisconnected reports whether a node's report shows that it lacks sessions, or has not come
+// within Silence. In both cases nothing shows that the node could have sessions as a reflector.
 func (e *Evidence) IsDisconnected(n plan.Node) bool {
 	st, asked := e.cluster.Statuses[n.Name]
 	if !asked || e.opts.Timer {

@@ -12,7 +12,7 @@ import (
 type Proof struct {
 	// Missing says in words what is waited for.
 	Missing []string
-	// Refresh names nodes whose report says that all is well but is too old to prove it.
+	// Refresh names nodes whose report has to be requested again: it is still cleared, or it says that all is well but is too old to prove that.
 	Refresh []string
 	// Watch are the reports that the proof needs, whether it is complete or not.
 	Watch []plan.StatusRequest
@@ -22,10 +22,10 @@ type Proof struct {
 	Due time.Duration
 	// Least is how long the sessions must have been Established.
 	Least time.Duration
-	// Unlisted says why prefixes are not compared, "" where they are.
+	// Unlisted says why prefixes are not compared, "" if they are.
 	Unlisted string
 
-	// unproven counts those of Missing that lack nothing but time and fresh reports: all sessions are there.
+	// unproven counts the entries of Missing that wait only for time or fresh reports, and for no session.
 	unproven int
 }
 
@@ -43,7 +43,7 @@ func (p *Proof) Lack(format string, args ...any) {
 // In makes looking again due after d at the latest.
 func (p *Proof) In(d time.Duration) { p.Due = plan.Sooner(p.Due, d) }
 
-// LackTime adds that nodes still need this long to take over our last change, of all the time that they get.
+// LackTime adds that the nodes need the time left until they have rendered rrpool's last change; all is the whole time that they get.
 func (p *Proof) LackTime(all, left time.Duration) {
 	p.Lack("the nodes to take over the last change (%s)", all)
 	p.In(left)
@@ -57,8 +57,8 @@ func (p *Proof) With(other *Proof) {
 	p.Least, p.Unlisted, p.unproven = max(p.Least, other.Least), p.Unlisted+other.Unlisted, p.unproven+other.unproven
 }
 
-// lackReport adds that a node's report is missing. One that exists and stays cleared is asked for again: the reporter may have
-// missed the request.
+// lackReport adds that a node's report is missing. If the report exists but is still
+// cleared, it is requested again, as the reporter may have missed the request.
 func (p *Proof) lackReport(node string, exists bool) {
 	p.Lack("a status report from %s", node)
 	if exists {
@@ -67,8 +67,8 @@ func (p *Proof) lackReport(node string, exists bool) {
 	}
 }
 
-// inReport looks for something in a node's report: look adds what is missing, and returns the time when the rest
-// has settled. Where nothing is missing, the report has to prove that: see provenBy.
+// inReport checks a node's report with look, which adds what is missing and returns when the sessions
+// have settled. If nothing is missing, the report must also be recent enough to prove that; see provenBy.
 func (e *Evidence) inReport(p *Proof, node string, after time.Time, look func(plan.Status) (settled time.Time)) {
 	st, ok := e.cluster.Statuses[node]
 	if !ok || cleared(st) {
@@ -88,7 +88,7 @@ func (e *Evidence) inReport(p *Proof, node string, after time.Time, look func(pl
 	}
 }
 
-// provenBy demands that a report was received not before after, is fresh, and that its sessions have settled by now.
+// provenBy demands that a report was received no earlier than after, that it is fresh, and that its sessions have settled by now.
 func (e *Evidence) provenBy(p *Proof, st plan.Status, settled, after time.Time) {
 	missing, now := len(p.Missing), e.clock.now
 	defer func() { p.unproven += len(p.Missing) - missing }()
@@ -104,7 +104,7 @@ func (e *Evidence) provenBy(p *Proof, st plan.Status, settled, after time.Time) 
 	}
 }
 
-// sessionName names a session. Reflectors come first, else the order is that of the names.
+// sessionName names a session by its two nodes: a reflector before another node, two other nodes in the order of their names.
 func sessionName(a, b plan.Node) string {
 	if !a.IsOurs() && (b.IsOurs() || b.Name < a.Name) {
 		a, b = b, a

@@ -8,24 +8,24 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Claim is that reflectors serve clients.
+// Claim says that reflectors serve clients.
 type Claim struct {
 	// Reflectors serve every client, and each other.
 	Reflectors []plan.Node
-	// Clients that they serve; nil: those of the cluster.
+	// Clients are the nodes to be served; nil means all clients of the cluster.
 	Clients []plan.Node
-	// AsConfigured: in whatever slot and with whatever cluster ID they have the sessions that are configured for them now,
-	// not those that are planned.
+	// AsConfigured: the sessions that are configured now count, and a reflector may have
+	// any slot and cluster ID. Otherwise the planned sessions, slots and cluster IDs count.
 	AsConfigured bool
 	// Least is how long most of the sessions must have been Established.
 	Least time.Duration
-	// Steady: nothing flaps since the mesh last had to take over.
+	// Steady: since the mesh last had to take over, no reflector and no client has flapped.
 	Steady bool
 }
 
-// Prove returns what is missing until reflectors provably serve: each has the role and settled sessions with every client and every other
-// reflector, most of them up for the least time, seen after our last write had time to be rendered, and proven by a fresh report. Only the
-// reflectors' reports are needed, as one of them is at an end of each session.
+// Prove returns what is missing until reflectors provably serve. Each needs the role, and settled sessions with every client
+// and every other reflector, most of them Established for c.Least. A fresh report must show that, received after nodes had the
+// time to render rrpool's last write. Only the reflectors' reports are needed, as each session has a reflector at one end.
 func (e *Evidence) Prove(c Claim) *Proof {
 	if c.Clients != nil {
 		e = e.withClients(c.Clients)
@@ -67,8 +67,8 @@ func (e *Evidence) proveSessions(p *Proof, c Claim) {
 	}
 }
 
-// proveByTime waits a fixed time after since, and after a node has come, where sessions cannot be seen. When all clients of a reflector
-// come back to it at once, their routes take up to two and a half times the settle time (docs/capacity.md).
+// proveByTime demands fixed waits if sessions cannot be seen: one after since, and one after each client became Ready. The first contains three
+// times the settle time, as routes take up to two and a half times that if all clients of a reflector come back at once (docs/capacity.md).
 func (e *Evidence) proveByTime(p *Proof, since time.Time, least time.Duration) {
 	wait := max(TimerWait+3*e.Settle, least)
 	if left := since.Add(wait).Sub(e.clock.now); left > 0 {
@@ -100,8 +100,8 @@ func (e *Evidence) proveSessionsOf(p *Proof, r plan.Node, peers []plan.Node, lea
 	})
 }
 
-// sessionsUp adds the sessions that self lacks with a peer, in each address family that both have, and returns since when the others
-// are Established.
+// sessionsUp adds to p the sessions with peers that self lacks, one for each address
+// family that both nodes have. It returns since when each session has its state.
 func sessionsUp(p *Proof, st plan.Status, self plan.Node, peers []plan.Node, kind func(plan.SessionKind) bool) []time.Time {
 	byAddr := map[netip.Addr]plan.Session{}
 	for _, s := range st.Sessions {
@@ -117,7 +117,7 @@ func sessionsUp(p *Proof, st plan.Status, self plan.Node, peers []plan.Node, kin
 		}
 		for _, a := range addrs {
 			if slices.Contains(self.Addresses, a) {
-				continue // of another Node for the same host, or of a clash of two: no node has a session with itself
+				continue // another Node has self's address, for the same host or by mistake: no node has a session with itself
 			}
 			s, ok := byAddr[a]
 			if !ok || !s.Established {
@@ -129,9 +129,9 @@ func sessionsUp(p *Proof, st plan.Status, self plan.Node, peers []plan.Node, kin
 	return since
 }
 
-// settled returns when sessions that are up since then, of so many that a reflector has, have exchanged their routes. Each
-// waits as long as BIRD takes for all that came up as late or later: one of a node that has just come waits for
-// itself, and holds nothing else back. Most must have been up for the least time.
+// settled returns when sessions that came up at the times since have exchanged their routes; the reflector has of sessions in all. Each session
+// gets as long as BIRD takes for all that came up at the same time or later, so a single node that has just joined adds only a short wait. The
+// share of routes between earlier sessions is earlier², and these are exchanged already. The older half must also have been up for least.
 func (e *Evidence) settled(since []time.Time, of int, least time.Duration) time.Time {
 	slices.SortFunc(since, func(a, b time.Time) int { return b.Compare(a) })
 	var last time.Time
@@ -146,8 +146,8 @@ func (e *Evidence) settled(since []time.Time, of int, least time.Duration) time.
 	return last
 }
 
-// ProveCarried returns what is missing until these reflectors carry x's routes, whatever becomes of x's own sessions with clients.
-// While the mesh is on, x relies on it, so they have to serve all nodes; without it x relies on them already.
+// ProveCarried returns what is missing until carriers carry x's routes, even if x loses its own sessions with clients. While the mesh
+// is on, x relies on the mesh, so the carriers have to serve all nodes. While it is off, x relies on the carriers already.
 func (e *Evidence) ProveCarried(x plan.Node, carriers []plan.Node) *Proof {
 	if e.opts.Timer || e.cluster.BGP.MeshOn() {
 		p := e.ProveWith(x, carriers)
@@ -168,7 +168,7 @@ func (e *Evidence) ProveCarried(x plan.Node, carriers []plan.Node) *Proof {
 	return p
 }
 
-// ProveWith returns what is missing until these reflectors serve all clients, and x as one of them.
+// ProveWith returns what is missing until these reflectors serve all clients and x, which counts as a client too.
 func (e *Evidence) ProveWith(x plan.Node, reflectors []plan.Node) *Proof {
 	clients := e.Clients
 	if !plan.Includes(clients, x) {
@@ -177,8 +177,8 @@ func (e *Evidence) ProveWith(x plan.Node, reflectors []plan.Node) *Proof {
 	return e.Prove(Claim{Reflectors: reflectors, Clients: clients})
 }
 
-// proveUnready demands that reflectors have a session with each node that is not Ready and that x still reaches through the mesh,
-// as x's own report shows.
+// proveUnready demands that the reflectors have a session with each unready node that
+// x still reaches through the mesh. The report of x shows which nodes these are.
 func (e *Evidence) proveUnready(p *Proof, x plan.Node, reflectors []plan.Node) {
 	p.Watch = append(p.Watch, e.request(x, false))
 	e.inReport(p, x.Name, e.LastWrite().Add(e.Quiet), func(st plan.Status) time.Time {
@@ -187,8 +187,8 @@ func (e *Evidence) proveUnready(p *Proof, x plan.Node, reflectors []plan.Node) {
 	})
 }
 
-// unreadySessions demands that a node which is not Ready, and which the mesh reaches as st shows, has its sessions with these reflectors
-// before the mesh goes there.
+// unreadySessions demands that these reflectors have their sessions with each unready
+// node that the mesh reaches according to the report st. The mesh must not go off before.
 func (e *Evidence) unreadySessions(p *Proof, st plan.Status, reflectors []plan.Node) {
 	alive := e.unreadyWith(established(st, isMesh))
 	for _, r := range reflectors {

@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// gatePeriod is the time between reports while a step waits for them, restPeriod otherwise, and less in a small
-	// cluster. Where one address family has no sessions, Calico's reporter writes every period, changed or not, and
-	// about 90 bytes a session; from BigCluster nodes on that is asked for less often.
+	// gatePeriod is the time between reports while a step waits for them. At other times it is restPeriod, or
+	// smallPeriod up to smallCluster clients. From BigCluster clients on it is bigGatePeriod and bigRestPeriod: if one
+	// address family has no sessions, Calico's reporter writes every period, changed or not, about 90 bytes a session.
 	gatePeriod    = 2 * time.Second
 	smallPeriod   = 10 * time.Second
 	restPeriod    = 30 * time.Second
 	smallCluster  = 200
 	bigGatePeriod = 30 * time.Second
 	bigRestPeriod = 5 * time.Minute
-	// hungTime is how old a report may get of a reporter that writes changes only, while its pod is Ready.
+	// hungTime is how old a report may get before it is requested again, if the reporter writes only changes and its pod is Ready.
 	hungTime = 15 * time.Minute
 )
 
-// report is what a node's status report says of its sessions by BGPPeers. In a large cluster every reflector has one with
-// every node, so each address has a number, and a report is read once.
+// report is what a node's status report says of the sessions configured by BGPPeers. In a large cluster every
+// reflector has a session with every node, so addresses are numbered, and each report is read only once.
 type report struct {
-	// up tells by the number of an address whether there is an Established session with it.
+	// up tells, by the number of an address, whether there is an Established session with that address.
 	up []bool
 	// down are the sessions that are not Established.
 	down []*plan.Session
 }
 
-// report returns that of a node; without any, it has no sessions.
+// report returns the report of a node. If the node has none, the result has no sessions.
 func (e *Evidence) report(node string) *report {
 	r, known := e.reports[node]
 	if known {
@@ -51,7 +51,7 @@ func (e *Evidence) report(node string) *report {
 			r.down = append(r.down, s)
 		}
 	}
-	r.up[0] = false // addresses that no node has
+	r.up[0] = false // 0 is the number of every address that no node has
 	e.reports[node] = r
 	return r
 }
@@ -60,7 +60,7 @@ func (e *Evidence) report(node string) *report {
 type member struct {
 	*plan.Node
 	numbers []int32
-	// class in the present network, where reflectors are not all alike.
+	// class is the node's class in the present network, if the reflectors are not all alike.
 	class int
 }
 
@@ -104,7 +104,7 @@ func isPeer(k plan.SessionKind) bool { return k != plan.SessionMesh }
 func isMesh(k plan.SessionKind) bool { return k == plan.SessionMesh }
 func isAny(plan.SessionKind) bool    { return true }
 
-// established returns the peers that a node has sessions of this kind with.
+// established returns the addresses with which a node has Established sessions of this kind.
 func established(st plan.Status, kind func(plan.SessionKind) bool) sets.Set[netip.Addr] {
 	out := sets.Set[netip.Addr]{}
 	for _, s := range st.Sessions {
@@ -115,21 +115,20 @@ func established(st plan.Status, kind func(plan.SessionKind) bool) sets.Set[neti
 	return out
 }
 
-// IsEstablished reports whether the node of a ClusterPeering's BGPPeer reports its session as Established.
+// IsEstablished reports whether p, a BGPPeer of a ClusterPeering, has an Established session according to its node's report.
 func (e *Evidence) IsEstablished(p plan.Peer) bool {
 	n, ok := plan.First(e.cluster.Nodes, func(n plan.Node) bool { return n.Name == p.Node })
 	there, err := netip.ParseAddr(p.PeerIP)
 	return ok && err == nil && plan.Usable(n) && established(e.status(n), isPeer).Has(there)
 }
 
-// Stale returns the reflectors whose reports have to be asked for again. Without that the safety net does not see that calico-node is gone
-// from a node that Kubernetes calls Ready.
+// Stale returns the reflectors whose reports have to be requested again. Otherwise the
+// safety net would not see that calico-node is gone from a node that is still Ready.
 func (e *Evidence) Stale() []plan.Node { return plan.Filter(e.Current, e.isStale) }
 
-// isStale reports whether the report of a reflector has to be asked for again: it is cleared, or too old. A reporter
-// writes by itself where something has changed, and every period where one address family has no sessions. Else its
-// silence is normal, and the pods show whether it runs, but not whether its reporter hangs; where they cannot be seen,
-// any old report is stale.
+// isStale reports whether the report of a reflector has to be requested again: it is cleared, or too old. A reporter writes
+// when something has changed, and every period if one address family has no sessions. Any other silence is normal. The pods
+// then show whether the reporter runs, but not whether it hangs. If the pods cannot be seen, every old report is stale.
 func (e *Evidence) isStale(n plan.Node) bool {
 	st, ok := e.cluster.Statuses[n.Name]
 	switch {
@@ -151,15 +150,16 @@ func (e *Evidence) isStale(n plan.Node) bool {
 func (e *Evidence) isStaleOfReady(n plan.Node, st plan.Status) bool {
 	switch {
 	case e.reportedAt(st).Before(n.CalicoNode.Since):
-		return true // pods came or went since, and the one that is Ready may be anyone's
+		return true // pods came or went since, and anyone may have made the pod that is Ready
 	case st.Regular && !st.Updated.IsZero():
 		return e.clock.Passed(st.Updated, 3*e.Period(true))
 	}
 	return e.clock.Passed(e.reportedAt(st), hungTime) && !e.isVouchedFor(n)
 }
 
-// isVouchedFor reports whether another reflector shows that the old report of n is still true, where reporters write changes only. To ask
-// all of them is one write each; as long as the youngest report misses no client, it is enough that the oldest is asked, and that it answers.
+// isVouchedFor reports whether n's old report need not be requested again, as another reflector's report shows that it
+// is still true. Each request costs a write. While a younger report shows no session with a client as down, no old
+// report is requested; if all are old, only the oldest is. If a reflector does not answer, no report vouches for others.
 func (e *Evidence) isVouchedFor(n plan.Node) bool {
 	oldest, mine := true, e.reportedAt(e.status(n))
 	for _, o := range plan.Others(e.Current, n) {
@@ -177,8 +177,8 @@ func (e *Evidence) isVouchedFor(n plan.Node) bool {
 	return !oldest
 }
 
-// askAfter returns when to ask a reporter again that has answered although its pod fails: ever more
-// seldom where there is a pod, as that changes should it stop.
+// askAfter returns after how long to ask a reporter again that has answered although its pod fails. If there is a pod,
+// the interval grows with the time since the failure, because the pod's state would change if the reporter stopped.
 func askAfter(c plan.CalicoNode, answered time.Time) time.Duration {
 	if c.State == plan.CalicoNodeNotReady {
 		return max(freshFor, answered.Sub(c.Since)/2)
@@ -186,7 +186,7 @@ func askAfter(c plan.CalicoNode, answered time.Time) time.Duration {
 	return freshFor
 }
 
-// reportedAt returns when a report arrived, or was written if it was there before us.
+// reportedAt returns when a report arrived, or if it arrived before this process started, when it was written.
 func (e *Evidence) reportedAt(st plan.Status) time.Time {
 	if st.Updated.IsZero() && !st.Written.After(e.clock.now) {
 		return st.Written
@@ -215,12 +215,13 @@ func (e *Evidence) request(n plan.Node, routes bool) plan.StatusRequest {
 	return plan.StatusRequest{Node: n.Name, Period: e.Period(false), Routes: routes}
 }
 
-// unreadable names what is waited for where a report has texts that could not be read.
+// unreadable returns what is waited for if parts of a node's report could not be parsed.
 func unreadable(node string, unread []string) string {
 	return fmt.Sprintf("a report of %s that rrpool can read: not known is %s", node, plan.Few(unread))
 }
 
-// Unreported returns what reports of reflectors are missed at rest, and why. One whose pod fails has longer: it may restart.
+// Unreported returns which reports of reflectors are missing or unreadable while no step waits
+// for them, and why. A reflector whose calico-node pod fails gets longer, as the pod may restart.
 func (e *Evidence) Unreported() (why string, missing []string) {
 	why = "route reflectors have stopped reporting"
 	for _, n := range e.Current {
@@ -238,7 +239,7 @@ func (e *Evidence) Unreported() (why string, missing []string) {
 	return why, missing
 }
 
-// inTurn returns at most so many of all, each for a time.
+// inTurn returns at most most elements of all. If there are more, others have their turn whenever the time long has passed.
 func inTurn[T any](c *Clock, all []T, most int, long time.Duration) []T {
 	if len(all) <= most {
 		return all

@@ -9,21 +9,21 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// Roles are the nodes of a cluster by what they have to do with route reflection.
+// Roles groups the nodes of a cluster by their part in route reflection.
 type Roles struct {
-	// Clients are the Ready nodes with workloads that are no reflectors.
+	// Clients are the Ready nodes that run workloads and are not reflectors.
 	Clients []plan.Node
-	// Unready are workload nodes that Kubernetes calls NotReady or is deleting. Their routing may be alive: a kubelet that is down stops
-	// no packet.
+	// Unready are workload nodes that Kubernetes calls NotReady or is deleting.
+	// They may still route packets, as a node does whose kubelet has stopped.
 	Unready []plan.Node
-	// Current are the nodes that have the role by our doing, or a part of it.
+	// Current are the nodes for which IsOurs holds: rrpool gave them the role, or they are nodes of the pool with a part of it.
 	Current []plan.Node
-	// families counts the nodes with workloads that have an IPv4 and an IPv6 address.
+	// families counts the nodes with workloads that have an IPv4 address, and those that have an IPv6 address.
 	families [2]int
 }
 
-// Sort returns the roles of nodes. Dedicated ones run nothing but BGP. A node that is not Ready and has the address of one that is
-// has no role: its host bears another name now, and what is heard from the address is not heard from it.
+// Sort groups nodes by role. Nodes that dedicated accepts run nothing but BGP. If a Ready node has the address of a node that
+// is not Ready, the latter gets no role: its host now has another name, and what is heard from the address is not about it.
 func Sort(nodes []plan.Node, dedicated func(plan.Node) bool) Roles {
 	r := Roles{Clients: make([]plan.Node, 0, len(nodes))}
 	taken := sync.OnceValue(func() sets.Set[netip.Addr] { // mostly all nodes are Ready

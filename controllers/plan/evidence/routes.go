@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// maxSampledPaths bounds the size of a sampled client's status: about 190 bytes a path, far from
-	// etcd's 1.5 MB. Calico's reporter lists every path of BIRD's table, or none.
+	// maxSampledPaths bounds the size of a sampled client's status. A path takes about 190 bytes, so the status
+	// reaches half of etcd's limit of 1.5 MB. Calico's reporter lists every path in BIRD's table, or none.
 	maxSampledPaths = 4000
-	// recoveryTime is more than the 240 s for which a BIRD that has started passes on nothing when
-	// a neighbour does not come back. Its peers' reports show an Established session meanwhile.
+	// recoveryTime is more than the 240 s for which BIRD, after its start, passes on no routes if one
+	// of its neighbours does not come back. Its other peers report an Established session meanwhile.
 	recoveryTime = 250 * time.Second
-	// maxUnlisted is how many clients may fail to report their routes until no other is tried.
+	// maxUnlisted is how many clients may fail to report their routes before no other client is asked for routes.
 	maxUnlisted = 3
-	// maxSamples bounds the number of clients that are looked at.
+	// maxSamples bounds the number of sampled clients.
 	maxSamples = 16
 )
 
-// ProveRoutes looks at the routes of sampled clients: the first and the last by name, so that each one's own routes
-// are checked on the other. Where reports of routes would be too large it looks at their sessions, and at those of
-// each client whose BIRD may have started too recently to pass on its own routes.
+// ProveRoutes looks at the routes of sampled clients: at least the first and the last by name, so that each one's
+// own routes are checked on the other. If clients cannot list their routes in reports, it looks at sessions: those
+// of the sampled clients, and of each client whose BIRD may have started too recently to pass on its own routes.
 func (e *Evidence) ProveRoutes() *Proof {
 	p := &Proof{}
 	if e.opts.Timer || len(e.Clients) == 0 || len(e.Clients)+len(e.Unready) < 2 {
@@ -45,7 +45,7 @@ func (e *Evidence) ProveRoutes() *Proof {
 	for _, c := range sampled {
 		e.proveRoutesOf(p, c, listed)
 	}
-	for _, c := range e.unlisted() { // asked on, so that it stays known
+	for _, c := range e.unlisted() { // keep asking, so that it stays known that they list none
 		if !plan.Includes(sampled, c) {
 			p.Watch = append(p.Watch, e.request(c, false))
 		}
@@ -53,7 +53,7 @@ func (e *Evidence) ProveRoutes() *Proof {
 	return p
 }
 
-// MostPaths returns how many paths to all prefixes a sampled client holds in the present network, at most.
+// MostPaths returns the most paths to one prefix that a sampled client holds in the present network.
 func (e *Evidence) MostPaths() (paths int) {
 	for _, c := range e.samples() {
 		most, _ := e.network.Present.HeldPaths(c.Name, func(string) bool { return true })
@@ -62,7 +62,7 @@ func (e *Evidence) MostPaths() (paths int) {
 	return paths
 }
 
-// isListed reports whether clients list routes in their reports, and have room there for about all paths that they hold.
+// isListed reports whether clients list routes in their reports: about all their paths fit, and not too many clients have failed to list theirs.
 func (e *Evidence) isListed() bool {
 	unlisted := len(e.unlisted())
 	return e.pathsFit() && (unlisted == 0 || unlisted < min(maxUnlisted, len(e.reporting())))
@@ -70,7 +70,7 @@ func (e *Evidence) isListed() bool {
 
 func (e *Evidence) pathsFit() bool { return e.announced()*(e.paths()+1) <= maxSampledPaths }
 
-// unlisted returns the clients that report their sessions, and not when they are asked for routes as well.
+// unlisted returns the clients that answer requests for sessions, but have not answered a request for routes.
 func (e *Evidence) unlisted() []plan.Node {
 	return plan.Filter(e.Clients, func(n plan.Node) bool { return e.status(n).RoutesUnanswered })
 }
@@ -82,7 +82,7 @@ func (e *Evidence) whyUnlisted() string {
 	return fmt.Sprintf("a node has more than the %d paths that a report can list", maxSampledPaths)
 }
 
-// recent returns the clients that have not had any session with a reflector for recoveryTime, in each address family.
+// recent returns the clients with an address for which no session with a reflector has been Established for recoveryTime.
 func (e *Evidence) recent() []plan.Node {
 	old := sets.Set[netip.Addr]{}
 	for _, rr := range e.network.Wanted {
@@ -95,7 +95,8 @@ func (e *Evidence) recent() []plan.Node {
 	return plan.Filter(e.reporting(), func(n plan.Node) bool { return !old.HasAll(n.Addresses...) })
 }
 
-// samples returns the first and the last client that reports, and where they have different reflectors one of each group.
+// samples returns the first and the last client that reports. If clients have
+// different reflectors, it adds one client of each group with the same ones.
 func (e *Evidence) samples() []plan.Node {
 	clients := plan.Filter(e.reporting(), func(n plan.Node) bool { return !e.status(n).RoutesUnanswered })
 	if len(clients) == 0 {
@@ -130,11 +131,11 @@ func (e *Evidence) paths() int {
 	return most + 1
 }
 
-// proveRoutesOf demands that a client has from every reflector each prefix that it has from the mesh or from any other
-// reflector. A session can be Established and exchange nothing.
+// proveRoutesOf demands that a client has each prefix from every one of its reflectors if it has
+// the prefix from any of them or from the mesh. A session can be Established and exchange nothing.
 func (e *Evidence) proveRoutesOf(p *Proof, c plan.Node, listed bool) {
 	st, ok := e.cluster.Statuses[c.Name]
-	lists := listed && (!ok || !cleared(st) || !e.clock.Passed(st.Cleared, plan.RoutesTimeout)) // else it is asked for its sessions alone
+	lists := listed && (!ok || !cleared(st) || !e.clock.Passed(st.Cleared, plan.RoutesTimeout)) // if not, only its sessions are requested
 	p.Watch = append(p.Watch, e.request(c, lists))
 	e.inReport(p, c.Name, e.LastWrite().Add(e.Quiet), func(st plan.Status) time.Time {
 		if listed && len(st.UnreadRoutes) > 0 {
@@ -153,7 +154,7 @@ func (e *Evidence) proveRoutesOf(p *Proof, c plan.Node, listed bool) {
 	})
 }
 
-// learned demands each prefix from each reflector that is to pass it on.
+// learned demands that c has each prefix from every reflector that is to pass it on to c.
 func (e *Evidence) learned(p *Proof, st plan.Status, c plan.Node) {
 	for prefix, senders := range e.senders(st, c) {
 		for _, rr := range e.passing(prefix, c) {
@@ -164,8 +165,8 @@ func (e *Evidence) learned(p *Proof, st plan.Status, c plan.Node) {
 	}
 }
 
-// ofServices reports whether a prefix is a range or a single address of services and of no pod: no node needs it from
-// BGP, and Calico's route reflectors do not pass on each (Calico issue 13341).
+// ofServices reports whether a prefix is a range or a single address of services and of no pod. No node needs
+// such a prefix from BGP, and Calico's route reflectors do not pass on all of them (Calico issue 13341).
 func (e *Evidence) ofServices(prefix netip.Prefix) bool {
 	holds := func(r netip.Prefix) bool { return r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) }
 	return (prefix.IsSingleIP() && slices.ContainsFunc(e.cluster.BGP.Services, holds) || slices.Contains(e.cluster.BGP.Services, prefix)) &&
@@ -179,13 +180,13 @@ func (e *Evidence) passing(prefix netip.Prefix, c plan.Node) []plan.Node {
 	}
 	owner, known := e.blockOwners()[prefix]
 	if !known {
-		return nil // not a node's block: whatever passes on the others passes it on
+		return nil // not a client's block: what passes on the blocks passes it on too
 	}
 	from := e.network.Goal().Senders(owner, c.Name)
 	return plan.Filter(e.network.Wanted, func(n plan.Node) bool { return slices.Contains(from, n.Name) })
 }
 
-// blockOwners returns the client of each block.
+// blockOwners returns the name of the client that owns each block.
 func (e *Evidence) blockOwners() map[netip.Prefix]string {
 	if e.owners == nil {
 		e.owners = map[netip.Prefix]string{}
@@ -198,8 +199,8 @@ func (e *Evidence) blockOwners() map[netip.Prefix]string {
 	return e.owners
 }
 
-// announcing returns the reflectors without a block of which the prefix is a part, all if each has one: a reflector announces no part of its
-// own block, such as an address that has moved to another node.
+// announcing returns the reflectors that have no larger block containing the prefix: a reflector announces no part
+// of its own block, such as an address that has moved to another node. If each has such a block, it returns all.
 func (e *Evidence) announcing(prefix netip.Prefix) []plan.Node {
 	others := plan.Filter(e.network.Wanted, func(rr plan.Node) bool {
 		return !slices.ContainsFunc(rr.Blocks, func(b netip.Prefix) bool { return b.Bits() < prefix.Bits() && b.Contains(prefix.Addr()) })
@@ -210,7 +211,7 @@ func (e *Evidence) announcing(prefix netip.Prefix) []plan.Node {
 	return others
 }
 
-// senders returns, for each prefix that a client has from the mesh or a reflector, who sent it.
+// senders returns, for each prefix that a client has from the mesh or a reflector, the addresses that sent it. Unheard blocks have no sender.
 func (e *Evidence) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Set[netip.Addr] {
 	inCluster := established(st, isMesh)
 	for _, rr := range e.network.Wanted {
@@ -232,8 +233,9 @@ func (e *Evidence) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Se
 	return from
 }
 
-// unheard returns the blocks of other nodes that c has from no peer. One whose node c has a mesh session with, while
-// the mesh brings other routes, is not announced at all. Neither is one that BGP does not export, or a single address until a pod has it.
+// unheard returns the blocks of other clients that c has from no peer. It leaves out blocks that their
+// node does not announce: one of a node that c has a mesh session with, while the mesh brings other
+// routes; one that BGP does not export; and a single address, which is announced only once a pod has it.
 func (e *Evidence) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]sets.Set[netip.Addr]) []netip.Prefix {
 	mesh := established(st, isMesh)
 	brings := slices.ContainsFunc(st.Routes, func(r plan.Route) bool { return mesh.Has(r.From) })

@@ -11,14 +11,14 @@ type Reflector struct {
 	Node, Zone, ClusterID string
 	// Established and Expected count its sessions with Ready nodes.
 	Established, Expected int
-	// Missing names the Ready nodes with which it lacks one.
+	// Missing names the Ready nodes with which it lacks a session.
 	Missing []string
-	// Lacking counts, of those that are not Established, all but those with reflectors that
-	// do not serve: these lack their sessions themselves.
+	// Lacking counts the sessions that are not Established, except those with
+	// reflectors that do not serve: these have lost their sessions themselves.
 	Lacking int
 	// Serving: it is Ready, in its role, and has sessions.
 	Serving bool
-	// NotRunning: the node is Ready, and as its pods and its reporter show, calico-node does not run there.
+	// NotRunning: the node is Ready, but its pods and its reporter show that calico-node does not run there.
 	NotRunning bool
 }
 
@@ -43,8 +43,8 @@ func (e *Evidence) Serves(n plan.Node) bool {
 	return e.hasMost(n.Name)
 }
 
-// isSevered reports whether a reflector has lost its sessions with all reflectors of other cluster IDs, for longer than sessions
-// take to start: the clients of those cannot be reached through it.
+// isSevered reports whether a reflector has lost its sessions with all reflectors of other cluster IDs,
+// for longer than sessions take to start. The clients of those reflectors cannot be reached through it.
 func (e *Evidence) isSevered(n plan.Node) bool {
 	st, ok := e.cluster.Statuses[n.Name]
 	if !e.arranged() || !ok || cleared(st) {
@@ -63,13 +63,13 @@ func (e *Evidence) isSevered(n plan.Node) bool {
 	return e.clock.Passed(last, TimerWait)
 }
 
-// hasMost reports whether a reflector's report shows sessions with most of its dependants. A node that has just joined the cluster,
-// or come back, is not missed yet.
+// hasMost reports whether a reflector's report shows sessions with most of its dependants.
+// A node that has just joined the cluster or come back does not count as missing yet.
 func (e *Evidence) hasMost(name string) bool {
 	if most, known := e.most[name]; known {
 		return most
 	}
-	r, served, clients := e.report(name), len(e.cluster.Statuses[name].Unread), 0 // what cannot be read may be up
+	r, served, clients := e.report(name), len(e.cluster.Statuses[name].Unread), 0 // an unreadable session may be Established
 	for _, c := range e.dependantsOf(name) {
 		switch {
 		case c.HasRoleLabel && e.IsMislabelled(*c.Node):
@@ -90,8 +90,8 @@ func (e *Evidence) IsMislabelled(n plan.Node) bool {
 	return !e.opts.Dedicated && n.HasRoleLabel && n.ClusterID == "" && !n.Marked
 }
 
-// dependantsOf returns the nodes that a reflector serves: its clients, and where each serves some nodes only, the
-// reflectors that it connects. A rack may have a single client, whose calico-node restarts.
+// dependantsOf returns the nodes that a reflector serves: its clients, and if each reflector serves some nodes only, also the
+// reflectors that it connects. Clients alone may be too few to judge by: a rack may have a single one, whose calico-node restarts.
 func (e *Evidence) dependantsOf(name string) []*member {
 	if !e.arranged() {
 		name = ""
@@ -114,8 +114,8 @@ func (e *Evidence) dependantsOf(name string) []*member {
 	return out
 }
 
-// IsDenied reports whether another reflector has reported its session with n as down for longer than sessions take to start. One that
-// has lost most of its own, or whose calico-node has just restarted, does not count.
+// IsDenied reports whether another reflector has reported its session with n as down for longer than sessions take to
+// start. A reflector that has lost most of its own sessions, or whose calico-node has just restarted, does not count.
 func (e *Evidence) IsDenied(n plan.Node) bool {
 	for _, h := range e.Current {
 		if h.Name == n.Name || !plan.Usable(h) || e.clock.Since(plan.Latest(h.CalicoNode.Since, e.lastReady([]plan.Node{n, h}))) < TimerWait {
@@ -131,7 +131,8 @@ func (e *Evidence) IsDenied(n plan.Node) bool {
 	return false
 }
 
-// depthAmong returns how many of these reflectors keep any two of some clients connected, counted up to most.
+// depthAmong returns the smallest number of the serving reflectors, up to most,
+// without which two of the clients that among accepts have no route to each other.
 func (e *Evidence) depthAmong(serving []plan.Node, most int, among func(plan.Node) bool) int {
 	clients, reflectors := map[string]bool{}, map[string]bool{}
 	for _, n := range serving {
@@ -144,8 +145,8 @@ func (e *Evidence) depthAmong(serving []plan.Node, most int, among func(plan.Nod
 	return net.Depth(most, func(name string) bool { return clients[name] })
 }
 
-// Depth returns how many reflectors these are; where each serves some nodes only, how many of them keep any two nodes connected,
-// counted up to least.
+// Depth returns the number of these reflectors. If each serves some nodes only, it is the
+// smallest number of them, up to least, without which two nodes have no route to each other.
 func (e *Evidence) Depth(reflectors []plan.Node, least int) int {
 	if !e.arranged() {
 		return len(reflectors)
@@ -153,8 +154,8 @@ func (e *Evidence) Depth(reflectors []plan.Node, least int) int {
 	return e.depthAmong(reflectors, least, func(plan.Node) bool { return true })
 }
 
-// IsIdle reports whether no reflector carries routes, so that no change can interrupt any. A reflector may serve fewer nodes than it
-// should, as when a BGPPeer of others gives it more, and carry all their routes.
+// IsIdle reports whether no reflector carries routes, so that no change can interrupt traffic. A reflector with too few sessions
+// to count as serving, for example because a BGPPeer of others gives it more nodes, may still carry the routes of those it has.
 func (e *Evidence) IsIdle() bool {
 	carries := func(n plan.Node) bool {
 		return plan.Usable(n) && n.HasLabelAndID() && !e.isUnanswered(n, Silence) && slices.ContainsFunc(e.dependantsOf(n.Name), e.report(n.Name).isUp)
@@ -162,8 +163,8 @@ func (e *Evidence) IsIdle() bool {
 	return len(e.Serving()) == 0 && !slices.ContainsFunc(e.Current, carries)
 }
 
-// reportPredatesFailure reports whether the last report of a reflector is older than the failure of its node or
-// calico-node, or was asked for again without an answer. What it says of sessions does not count.
+// reportPredatesFailure reports whether the last report of a reflector is older than the failure of its node
+// or calico-node, or was requested again without an answer. The sessions in such a report do not count.
 func (e *Evidence) reportPredatesFailure(n plan.Node) bool {
 	st, ok := e.cluster.Statuses[n.Name]
 	if !ok || e.opts.Timer {
@@ -192,7 +193,7 @@ func (e *Evidence) reflector(n plan.Node, serving []plan.Node) Reflector {
 		missing := r.Expected - r.Established
 		for i, a := range p.Addresses {
 			if !n.HasFamily(a) && (p.IsOurs() || !e.isCommon(a)) {
-				continue // a client needs reflectors in each of its address families, also one that they have lost
+				continue // a client needs a session in each of its address families, even in one that the reflectors have lost
 			}
 			r.Expected++
 			switch {
@@ -225,7 +226,7 @@ func (e *Evidence) expectedPeers(n plan.Node) []*member {
 	return peers
 }
 
-// IsSeenServing reports whether a reflector's report shows it serving; without reports, whether the time for that has passed.
+// IsSeenServing reports whether a reflector's report shows it serving. Without reports, it reports whether the role is older than TimerWait.
 func (e *Evidence) IsSeenServing(n plan.Node) bool {
 	if e.opts.Timer {
 		return e.clock.Since(n.RoleSince) > TimerWait

@@ -8,26 +8,24 @@ import (
 )
 
 const (
-	// Silence is how long a cleared report may stay empty before its node counts as no
-	// reflector, whatever its pods show.
+	// Silence is how long a cleared report may stay empty before its node no longer counts as a reflector, whatever its pods show.
 	Silence = time.Minute
-	// answerTime is the same for a node whose calico-node pod is missing or not Ready,
-	// where no other reflector is left: pods and reporter agree. BIRD keeps the routes of
-	// a killed neighbour for 120 s, and the mesh takes up to 18 s to come up.
+	// answerTime replaces Silence for a node whose calico-node pod is missing or not Ready, if no
+	// other reflector is left. It is shorter, as pods and reporter agree. BIRD keeps the routes of a
+	// killed neighbour for 120 s, and the mesh, which takes up to 18 s to come up, must be up before.
 	answerTime = 20 * time.Second
-	// unseenAnswerTime is that where pods cannot be seen: the reporter alone says it, and
-	// has been asked three times.
+	// unseenAnswerTime replaces answerTime if pods cannot be seen. It is longer, as only
+	// the reporter's silence shows the failure; by then it has been asked three times.
 	unseenAnswerTime = 35 * time.Second
-	// returnTime is how long after its pod has changed a node's report may show no
-	// sessions yet: they take up to 18 s, and the report comes every 10 s or 30 s.
+	// returnTime is how long after a change of a node's calico-node pod its report may show
+	// no sessions yet: sessions take up to 18 s, and the report comes every 10 s or 30 s.
 	returnTime = 45 * time.Second
-	// RestartTime is how long calico-node may take to restart, as an upgrade does node
-	// after node, before too few reflectors serve because of it.
+	// RestartTime is how long too few reflectors may serve while calico-node restarts, as it does on node after node in an upgrade.
 	RestartTime = 90 * time.Second
 )
 
-// quietSince returns since when a reflector does not answer: its report was cleared then, or, where there are no reports,
-// its calico-node pod failed. False: it answers.
+// quietSince returns since when a reflector does not answer: since its report was cleared, or
+// without reports, since its calico-node pod failed. It returns false if the reflector answers.
 func (e *Evidence) quietSince(n plan.Node) (time.Time, bool) {
 	if st, ok := e.cluster.Statuses[n.Name]; ok && !e.opts.Timer {
 		return st.Cleared, cleared(st)
@@ -59,8 +57,8 @@ func (e *Evidence) isSuspect(n plan.Node) bool {
 	return n.CalicoNode.Failing() && (quiet || e.isStale(n))
 }
 
-// noneWithout reports whether no reflector would be left to keep all nodes connected without those that match. One that has just come
-// back is about to serve, as where an upgrade goes on to the last of them at once.
+// noneWithout reports whether some reflectors match, and the others cannot keep all nodes connected. A reflector that
+// has just come back counts, as it is about to serve: an upgrade may go on to the last other one right after it.
 func (e *Evidence) noneWithout(matches func(plan.Node) bool) bool {
 	if !slices.ContainsFunc(e.Current, matches) {
 		return false
@@ -81,22 +79,24 @@ func (e *Evidence) isRestarting(n plan.Node) bool {
 
 // Service is how far reflectors keep nodes connected.
 type Service struct {
-	// Serving counts the reflectors that serve; where each serves some nodes only, how many keep any two nodes connected.
+	// Serving counts the reflectors that serve, as Depth counts them.
 	Serving int
-	// IsEnough: these are as many as asked for, or all that there can be so far.
+	// IsEnough: Serving is at least the number asked for, or as many as the current reflectors allow.
 	IsEnough bool
-	// IsInDoubt: calico-node may be gone from all that serve; their reporters have not answered yet.
+	// IsInDoubt: calico-node may be gone from all reflectors that serve, as their reporters have not answered yet.
 	IsInDoubt bool
-	// IsReturning, where none serves: what is missing comes back as soon without the mesh. A calico-node is Ready again; or the reflectors serve all nodes that
-	// any BGPPeer gives sessions, and the others have lost theirs to an edit, which is repaired.
+	// IsReturning: no reflector serves, but the missing sessions come back as soon without the mesh.
+	// Either a calico-node has just become Ready again; or the reflectors serve all nodes to which any
+	// BGPPeer gives sessions, and the others have lost theirs to an edit, which is being repaired.
 	IsReturning bool
-	// IsRestarting: as many as asked for serve, or have a calico-node that restarts.
+	// IsRestarting: the reflectors that serve, and those whose calico-node restarts, are together as many as asked for.
 	IsRestarting bool
-	// Since is when the last reflector stopped that does not serve, zero where that is not known.
+	// Since is when the most recent of the reflectors that do not serve stopped serving, zero if that is not known.
 	Since time.Time
 }
 
-// Service returns how far reflectors keep nodes connected, where at least this many should. Where there are enough, the rest is not computed.
+// Service returns how far reflectors keep nodes connected; at least least of
+// them should serve. If enough do, the fields after IsInDoubt are not filled in.
 func (e *Evidence) Service(least int) Service {
 	carrying := e.carrying()
 	s := Service{Serving: e.Depth(carrying, least), IsInDoubt: e.noneWithout(e.isSuspect)}
@@ -117,8 +117,8 @@ func (e *Evidence) Service(least int) Service {
 	return s
 }
 
-// carrying returns the reflectors that the safety net counts on: those that serve. The calico-node of one may restart,
-// as the others serve and its routes are kept meanwhile; where no others are left, it does not count.
+// carrying returns the reflectors that the safety net counts on: those that serve. A reflector whose calico-node
+// restarts counts while others serve, as its routes are kept meanwhile. If no others are left, it does not count.
 func (e *Evidence) carrying() []plan.Node {
 	if e.noneWithout(e.IsStopped) {
 		return slices.DeleteFunc(e.Serving(), e.IsStopped)
@@ -126,7 +126,8 @@ func (e *Evidence) carrying() []plan.Node {
 	return e.Serving()
 }
 
-// NotRunning names the Ready reflectors whose calico-node has stopped, and not for an ordinary restart, whether it has answered before or not.
+// NotRunning names the Ready reflectors whose calico-node has stopped for longer than
+// an ordinary restart takes. It does not matter whether calico-node has ever answered.
 func (e *Evidence) NotRunning() []string {
 	var names []string
 	limit := Silence

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// SteadyTime is how long reflectors must have been Ready again, and clients have had sessions again,
-	// after the mesh had to take over from them, so that what flaps does not make the mesh flap.
+	// SteadyTime is how long, after the mesh had to take over, reflectors must have been Ready again and clients
+	// have had sessions again before the mesh goes off, so that flapping nodes do not make the mesh flap.
 	SteadyTime = 5 * time.Minute
-	// flapTime is how long after the mesh had to take over clients that flap can keep it on.
+	// flapTime is how long flapping clients can keep the mesh on after it had to take over.
 	flapTime = time.Hour
 )
 
@@ -53,8 +53,8 @@ func (e *Evidence) proveSteady(p *Proof) {
 	}
 }
 
-// beforeRestored returns the clients that were there when the mesh had to take over, none where a change of
-// ours has restarted sessions since: then the age of sessions shows nothing.
+// beforeRestored returns the clients that were there when the mesh had to take over. It returns
+// none if a write of rrpool has restarted sessions since: then the age of sessions shows nothing.
 func (e *Evidence) beforeRestored() []plan.Node {
 	restored := e.cluster.BGP.Restored
 	if e.LastWrite().After(restored) {
@@ -63,8 +63,8 @@ func (e *Evidence) beforeRestored() []plan.Node {
 	return plan.Filter(e.Clients, func(n plan.Node) bool { return !plan.Latest(n.Created, n.ReadyChanged).After(restored) })
 }
 
-// sessionsBack returns when a reflector had most of its sessions with these clients back by themselves after
-// the mesh had to take over, zero when it had not: those that came later change nothing.
+// sessionsBack returns when more than half of a reflector's sessions with these clients were back after
+// the mesh had to take over, zero if they are not. Sessions that come back later do not change the result.
 func (e *Evidence) sessionsBack(n plan.Node, clients []plan.Node) time.Time {
 	var back []time.Time
 	first := e.firstSessions(n)
@@ -80,7 +80,7 @@ func (e *Evidence) sessionsBack(n plan.Node, clients []plan.Node) time.Time {
 	return back[len(clients)/2]
 }
 
-// firstSessions returns, by address, since when a peer has had a session with one of these reflectors.
+// firstSessions returns, by peer address, since when the oldest Established session with any of these reflectors has been up.
 func (e *Evidence) firstSessions(rs ...plan.Node) map[netip.Addr]time.Time {
 	out := map[netip.Addr]time.Time{}
 	for _, r := range rs {
@@ -93,7 +93,7 @@ func (e *Evidence) firstSessions(rs ...plan.Node) map[netip.Addr]time.Time {
 	return out
 }
 
-// lastOf returns when the last of a node's addresses got a session, zero where none has one.
+// lastOf returns when the last of a node's addresses got a session, zero if none has one.
 func lastOf(first map[netip.Addr]time.Time, n plan.Node) time.Time {
 	var last time.Time
 	for _, a := range n.Addresses {

@@ -12,16 +12,15 @@ import (
 // maxAsked bounds how many nodes without sessions are asked at a time for a report of their own.
 const maxAsked = 16
 
-// unserved is a client that no reflector has a session with, at one of its addresses.
-// Its calico-node pod does not tell why: Calico's readiness probe fails where no session is
-// Established, whether BIRD is dead or its packets get lost. Its own report does.
+// unserved is a client with an address that no reflector has a session with. Its calico-node pod does not show why: Calico's
+// readiness probe fails if no session is Established, whether BIRD is dead or its packets get lost. The client's own report shows it.
 type unserved struct {
 	plan.Node
 	addr  netip.Addr
 	since time.Time
 }
 
-// findUnserved fills in Unserved and CutOff by the reports of the reflectors that may be alive. While there is none, nothing is known.
+// findUnserved fills in Unserved and CutOff from the reports of the witnesses. If there are none, both stay nil, which means unknown.
 func (e *Evidence) findUnserved() {
 	isMissing := func(n plan.Node) bool { _, ok := e.cluster.Statuses[n.Name]; return !ok }
 	witnesses := slices.DeleteFunc(e.witnesses(), isMissing)
@@ -34,7 +33,7 @@ func (e *Evidence) findUnserved() {
 		return plan.Usable(n) && (isMissing(n) || len(e.status(n).Unread) > 0)
 	})
 	workloads, silent := e.Clients, []unserved{}
-	if len(e.Unready) > 0 { // nodes are large, and mostly all are Ready
+	if len(e.Unready) > 0 { // copy the large nodes only if some are not Ready
 		workloads = slices.Concat(e.Clients, e.Unready)
 	}
 	for _, c := range workloads {
@@ -54,11 +53,11 @@ func (e *Evidence) findUnserved() {
 	e.ask(silent)
 }
 
-// seen is what the reports of reflectors say together.
+// seen is what the reports of the witnesses say together.
 type seen struct {
 	witnesses []plan.Node
 	reports   []*report
-	// down is since when an address lacks a session with one of them.
+	// down is, by address, the latest time at which a witness lost its session with the address.
 	down map[netip.Addr]time.Time
 }
 
@@ -82,12 +81,12 @@ func (e *Evidence) lacksSessions(a netip.Addr, s seen) bool {
 	return e.isCommon(a) || slices.ContainsFunc(s.witnesses, func(r plan.Node) bool { return r.HasFamily(a) })
 }
 
-// isUnserved reports whether a node has lacked its sessions for long enough, and since when that counts. One that is dead, as far as can
-// be told, is left out.
+// isUnserved reports whether a node has lacked its sessions for long enough;
+// due is since when. A node that is dead, as far as can be told, is left out.
 func (e *Evidence) isUnserved(c *unserved, s seen) (due time.Time, is bool) {
 	since, listed := s.down[c.addr]
 	if !listed {
-		since = e.LastWrite() // no reflector is to peer with it, until a repair is rendered
+		since = e.LastWrite() // no reflector has this session configured, until a repair is rendered
 	}
 	c.since = since
 	due = plan.Latest(since.Add(e.opts.NetAfter), c.Created.Add(TimerWait), c.ReadyChanged.Add(TimerWait))
@@ -97,8 +96,8 @@ func (e *Evidence) isUnserved(c *unserved, s seen) (due time.Time, is bool) {
 	return due, plan.Usable(c.Node) || !e.clock.Passed(due, DeadTime) || e.hasReported(c.Node)
 }
 
-// ask chooses whose reports are asked for: all, or where they are many, some of them in turn, so that those whose BIRD is dead
-// do not keep others from being asked.
+// ask chooses the clients whose own reports are requested. If there are more than maxAsked,
+// they take turns, so that clients whose BIRD is dead do not keep others from being asked.
 func (e *Evidence) ask(silent []unserved) {
 	if e.cluster.BGP.MeshOn() || !e.cluster.Relied() {
 		return
@@ -106,8 +105,8 @@ func (e *Evidence) ask(silent []unserved) {
 	e.asked = inTurn(e.clock, silent, maxAsked, plan.RoutesTimeout)
 }
 
-// judge decides by the client's own report, which may be younger than those of the reflectors: these come every 5 minutes in a
-// large cluster. Without an answer a client counts as unserved if it is Ready and all reflectors have reported readably.
+// judge decides by the client's own report, which may be younger than those of the reflectors: in a large cluster these come
+// every 5 minutes. A client that does not answer counts as unserved if it is Ready and all reflectors have sent readable reports.
 func (e *Evidence) judge(c unserved, due time.Time, all bool) {
 	up, down := e.reportedBy(c)
 	if down && !up && c.ClusterID == "" && e.clock.Passed(c.CalicoNode.Since, returnTime) {
@@ -118,7 +117,7 @@ func (e *Evidence) judge(c unserved, due time.Time, all bool) {
 	}
 }
 
-// reportedBy tells whether a client reports sessions with reflectors that are Established, or may be, and some that are not.
+// reportedBy returns whether a client reports sessions with reflectors that are Established or may be (up), and sessions that are not (down).
 func (e *Evidence) reportedBy(c unserved) (up, down bool) {
 	if !e.answers(c) {
 		return false, false
@@ -140,7 +139,8 @@ func (e *Evidence) answers(c unserved) bool {
 	return !cleared(st) && st.Updated.After(c.since)
 }
 
-// Asked returns the reports of clients without a session that are needed, and the clients whose report is older than the loss of it.
+// Asked returns requests for the reports of the clients that ask has chosen,
+// and those clients whose report is older than the loss of the session.
 func (e *Evidence) Asked() (watch []plan.StatusRequest, refresh []plan.Node) {
 	for _, c := range e.asked {
 		watch = append(watch, plan.StatusRequest{Node: c.Name, Period: smallPeriod})
