@@ -1,4 +1,4 @@
-// Package reason is the table of the reasons of conditions, a line each. Conditions, commands, docs and alerts use it.
+// Package reason is the table of the reasons of conditions, one line for each. Conditions, commands, docs and alerts use it.
 package reason
 
 import "slices"

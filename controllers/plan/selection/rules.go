@@ -1,4 +1,5 @@
-// Package selection chooses route reflectors among the existing nodes. It is pure and deterministic: the choice does not depend on the order of the nodes.
+// Package selection chooses route reflectors among the existing nodes. It is
+// pure and deterministic: the choice does not depend on the order of the nodes.
 package selection
 
 import (
@@ -31,7 +32,8 @@ type Rules struct {
 	shared map[netip.Addr][]string
 }
 
-// Of returns the rules for a cluster with these nodes. A reflector must have each address family that nodes have, and a BGP address that no other node has.
+// Of returns the rules for a cluster with these nodes. A reflector must have every
+// address family that a Ready node has, and only BGP addresses that no other node has.
 func (r Rules) Of(nodes []plan.Node) Rules {
 	r.v4, r.v6, r.shared = false, false, plan.SharedAddresses(nodes, plan.Node.SpeaksBGP)
 	for _, n := range nodes {

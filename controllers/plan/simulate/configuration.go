@@ -128,7 +128,8 @@ func Sides(p plan.Peer, nodes []plan.Node, roleLabel string) (from, to int) {
 	return from, to
 }
 
-// PeerAddress parses a BGPPeer's peerIP: an address, address:port or [address]:port. For anything else it returns the zero Addr, which no node has.
+// PeerAddress parses a BGPPeer's peerIP: an address, address:port or
+// [address]:port. For anything else it returns the zero Addr, which no node has.
 func PeerAddress(peerIP string) netip.Addr {
 	if a, err := netip.ParseAddrPort(peerIP); err == nil {
 		return a.Addr().Unmap()

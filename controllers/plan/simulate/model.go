@@ -57,7 +57,8 @@ type watch struct {
 	since, asked time.Time
 }
 
-// New returns a model of an observed cluster. Its sessions have been Established for long, and calico-node does not run on nodes that are not Ready.
+// New returns a model of an observed cluster. All sessions have been Established
+// for a long time. calico-node does not run on nodes that are not Ready.
 func New(c plan.Cluster, scope plan.DatastoreOptions, now time.Time) *Model {
 	m := &Model{faults: newFaults(), scope: scope, now: now, watches: map[string]watch{}}
 	for node, st := range c.Statuses {
@@ -118,7 +119,8 @@ func (m *Model) addVersion() {
 	m.dropOld()
 }
 
-// configurePending computes the Configuration of the last version. It is called before time passes, so that many changes at one time cost as much as one.
+// configurePending computes the Configuration of the last version. It is called
+// before time passes, so that many changes at one time cost no more than one.
 func (m *Model) configurePending() {
 	if !m.pending {
 		return
