@@ -124,10 +124,7 @@ func outdatedSystem(actual, target string) string {
 func usualNetwork(zone string, others []pool) (n cloud.Network) {
 	workers := map[cloud.Network]int{}
 	for _, o := range others { // sorted by name
-		size := 0
-		if o.size != nil {
-			size = max(0, *o.size)
-		}
+		size := max(0, *cmp.Or(o.size, new(int)))
 		if at := o.zones[zone]; at != (cloud.Network{}) {
 			if workers[at] += 2*size + 1; workers[at] > workers[n] { // one without workers counts last
 				n = at
@@ -245,7 +242,14 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 	updates := sync.OnceValue(func() bool { return p.masterUpdates(ctx) })
 	var out []cloud.Worker
 	for _, w := range list {
-		if w.unknown && w.poolID == of.id && updates() {
+		ours, err := p.isMember(w, of, all)
+		if err != nil {
+			return nil, err
+		}
+		if !ours {
+			continue
+		}
+		if w.unknown && updates() {
 			w.State = cloud.WorkerDeployed // as it is not known while the master is updated
 		}
 		if w.State == cloud.WorkerDeployed {
@@ -253,21 +257,27 @@ func (p *Provider) workersOf(ctx context.Context, g generation, of pool, all boo
 		}
 		w.Outdated = cmp.Or(w.Outdated, outdatedSystem(w.system, of.options.OperatingSystem))
 		w.Message = p.session.scrub(w.Message)
-		switch {
-		case !w.belongsTo(of, all), p.isOfFormerPool(w, of):
-			// Workers of other pools do not matter, and those of a former pool of the name may stay for long.
-		case w.err != nil:
-			return nil, p.implausible("worker %q of the pool cannot be read: %v", w.ID, w.err)
-		case checkID("worker", w.ID) != nil || w.poolID == "":
-			return nil, p.implausible("a worker of the pool has no id that can be one, or none of its pool")
-		case w.poolID == of.id:
-			out = append(out, w.Worker)
-		default:
-			return nil, p.implausible("worker %q belongs to pool %q, but by its id to another", w.ID, w.poolName)
-		}
+		out = append(out, w.Worker)
 	}
 	slices.SortStableFunc(out, func(a, b cloud.Worker) int { return strings.Compare(a.ID, b.ID) })
 	return p.distinctWorkers(out)
+}
+
+// isMember reports whether the worker is of the pool, or why that cannot be told. Workers of other pools do not matter, and those
+// of a former pool of the name may stay for long.
+func (p *Provider) isMember(w worker, of pool, all bool) (bool, error) {
+	nameless := !all && w.poolID == "" && w.poolName == "" // where only the pool was listed, this is one of its workers
+	switch {
+	case w.poolID != of.id && w.poolName != of.name && !nameless, p.isOfFormerPool(w, of):
+		return false, nil
+	case w.err != nil:
+		return false, p.implausible("worker %q of the pool cannot be read: %v", w.ID, w.err)
+	case checkID("worker", w.ID) != nil || w.poolID == "":
+		return false, p.implausible("a worker of the pool has no id that can be one, or none of its pool")
+	case w.poolID != of.id:
+		return false, p.implausible("worker %q belongs to pool %q, but by its id to another", w.ID, w.poolName)
+	}
+	return true, nil
 }
 
 // distinctWorkers merges the entries of a worker that is listed twice.
@@ -285,11 +295,6 @@ func (p *Provider) distinctWorkers(sorted []cloud.Worker) (out []cloud.Worker, e
 		}
 	}
 	return out, nil
-}
-
-// belongsTo reports whether the worker is of the pool, by its ID or name. Where only the pool was listed, it is also without either.
-func (w worker) belongsTo(of pool, all bool) bool {
-	return w.poolID == of.id || w.poolName == of.name || !all && w.poolID == "" && w.poolName == ""
 }
 
 // isOfFormerPool reports whether the worker is of a pool of the same name that is being deleted.

@@ -77,12 +77,10 @@ func v1State(w containerv1.Worker) cloud.WorkerState {
 
 func (g classic) create(ctx context.Context, name string, labels map[string]string, want cloud.PoolSpec, others []pool) error {
 	body := containerv1.WorkerPoolRequest{
-		WorkerPoolConfig: containerv1.WorkerPoolConfig{
+		DiskEncryption: true, Zones: []containerv1.WorkerPoolZone{}, WorkerPoolConfig: containerv1.WorkerPoolConfig{
 			Name: name, Size: want.SizePerZone, MachineType: want.Flavor, Isolation: isolation(want.Flavor, others), Labels: labels,
 			OperatingSystem: want.Options.OperatingSystem, Entitlement: g.cluster.Entitlement,
 		},
-		DiskEncryption: true,
-		Zones:          []containerv1.WorkerPoolZone{},
 	}
 	return g.post(ctx, "creating", to("/v1/clusters/%s/workerpools", g.cfg.ClusterID), body)
 }
@@ -90,15 +88,14 @@ func (g classic) create(ctx context.Context, name string, labels map[string]stri
 // isolation gives the isolation of a flavor: physical machines have none, and virtual ones are on hosts of the account's own where all
 // others of the cluster are.
 func isolation(flavor string, others []pool) string {
-	dedicated, shared := "private", "public"
 	virtual := slices.DeleteFunc(slices.Clone(others), func(o pool) bool { return bareMetal.MatchString(o.flavor) || o.isolation == "" })
 	switch {
 	case bareMetal.MatchString(flavor):
 		return ""
-	case len(virtual) > 0 && !slices.ContainsFunc(virtual, func(o pool) bool { return o.isolation != dedicated }):
-		return dedicated
+	case len(virtual) > 0 && !slices.ContainsFunc(virtual, func(o pool) bool { return o.isolation != "private" }):
+		return "private"
 	}
-	return shared
+	return "public"
 }
 
 func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Network, _ int, others []pool) (err error) {
@@ -107,10 +104,7 @@ func (g classic) addZone(ctx context.Context, poolID, zone string, n cloud.Netwo
 			return err
 		}
 	}
-	body := containerv1.WorkerPoolZone{
-		ID:                    zone,
-		WorkerPoolZoneNetwork: containerv1.WorkerPoolZoneNetwork{PrivateVLAN: n.PrivateVLAN, PublicVLAN: n.PublicVLAN},
-	}
+	body := containerv1.WorkerPoolZone{ID: zone, WorkerPoolZoneNetwork: containerv1.WorkerPoolZoneNetwork{PrivateVLAN: n.PrivateVLAN, PublicVLAN: n.PublicVLAN}}
 	return g.post(ctx, "adding zone "+zone+" to", to("/v1/clusters/%s/workerpools/%s/zones", g.cfg.ClusterID, poolID).with("zone", zone), body)
 }
 
@@ -122,8 +116,7 @@ type vlan struct {
 	}
 }
 
-// pickVLANs takes the first private VLAN with a public one behind the same router, and that one, else the first private one. A
-// zone without VLANs is left to the service, which makes them.
+// pickVLANs takes VLANs that the zone has. A zone without VLANs is left to the service, which makes them.
 func (g classic) pickVLANs(ctx context.Context, zone string) (n cloud.Network, err error) {
 	var listed []member[vlan]
 	if err := g.get(ctx, "listing the VLANs of zone "+zone+" for", to("/v1/datacenters/%s/vlans", zone), &listed); err != nil {
@@ -132,24 +125,31 @@ func (g classic) pickVLANs(ctx context.Context, zone string) (n cloud.Network, e
 	var odd error
 	list := []vlan{}
 	for _, m := range listed {
-		if list = append(list, m.is); m.err != nil || m.is.ID == "" || m.is.Type == "" {
-			list, odd = list[:len(list)-1], cmp.Or(m.err, errors.New("it has no id or type"))
-		}
-	}
-	slices.SortFunc(list, func(a, b vlan) int { return cmp.Compare(a.ID, b.ID) })
-	for _, private := range list {
-		if private.Type != "private" || n.PublicVLAN != "" {
+		if m.err != nil || m.is.ID == "" || m.is.Type == "" {
+			odd = cmp.Or(m.err, errors.New("it has no id or type"))
 			continue
 		}
-		n.PrivateVLAN = cmp.Or(n.PrivateVLAN, private.ID)
-		if i := slices.IndexFunc(list, func(v vlan) bool { return v.Type == "public" && v.router() == private.router() }); i >= 0 {
-			n = cloud.Network{PrivateVLAN: private.ID, PublicVLAN: list[i].ID}
-		}
+		list = append(list, m.is)
 	}
-	if n.PrivateVLAN == "" && odd != nil { // without any, the service would make another one
+	slices.SortFunc(list, func(a, b vlan) int { return cmp.Compare(a.ID, b.ID) })
+	if n = pairVLANs(list); n.PrivateVLAN == "" && odd != nil { // without any, the service would make another one
 		return n, g.implausible("a VLAN of zone %s cannot be read: %v", zone, odd)
 	}
 	return n, nil
+}
+
+// pairVLANs gives the first private VLAN with a public one behind the same router, and that one, else the first private one.
+func pairVLANs(list []vlan) (n cloud.Network) {
+	for _, private := range list {
+		if private.Type != "private" {
+			continue
+		}
+		if i := slices.IndexFunc(list, func(v vlan) bool { return v.Type == "public" && v.router() == private.router() }); i >= 0 {
+			return cloud.Network{PrivateVLAN: private.ID, PublicVLAN: list[i].ID}
+		}
+		n.PrivateVLAN = cmp.Or(n.PrivateVLAN, private.ID)
+	}
+	return n
 }
 
 // router gives the number of the VLAN's router: "bcr01a.dal10" and "fcr01a.dal10" belong together.

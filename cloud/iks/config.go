@@ -71,7 +71,7 @@ func New(c Config) (*Provider, error) {
 	}
 	begun := poolplan.Memory{Since: c.Now()}
 	return &Provider{
-		cfg: c, lock: semaphore.NewWeighted(1), session: &session{cfg: c, group: c.ResourceGroup}, missed: map[string]bool{},
+		cfg: c, lock: semaphore.NewWeighted(1), session: &session{cfg: c, group: c.ResourceGroup}, missed: map[string]bool{}, known: map[string]*knownPool{},
 		names: [2]string{c.PoolName, secondName(c.PoolName)}, memory: [2]poolplan.Memory{begun, begun},
 	}, nil
 }
@@ -87,14 +87,8 @@ func secondName(first string) string {
 
 // complete checks the fields that are set, and sets the others.
 func (c *Config) complete() error {
-	err := errors.Join(checkID("cluster", c.ClusterID), checkID("pool", c.PoolName))
-	if c.Region != "" {
-		err = errors.Join(err, checkID("region", c.Region))
-	}
-	if c.ResourceGroup != "" {
-		err = errors.Join(err, checkID("resource group", c.ResourceGroup))
-	}
-	if err != nil {
+	region, group := cmp.Or(c.Region, "none"), cmp.Or(c.ResourceGroup, "none")
+	if err := errors.Join(checkID("cluster", c.ClusterID), checkID("pool", c.PoolName), checkID("region", region), checkID("resource group", group)); err != nil {
 		return err
 	}
 	if c.Transport == nil {

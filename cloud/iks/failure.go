@@ -101,6 +101,11 @@ type errorBody struct {
 // known reports whether the body is the service's, and not a proxy's.
 func (w errorBody) known() bool { return w.Code != "" || w.ErrorCode != "" }
 
+// denies reports whether the service refuses the credentials.
+func (w errorBody) denies(status int) bool {
+	return w.known() && (status == http.StatusUnauthorized || status == http.StatusForbidden) || strings.Contains(strings.ToLower(w.Description), groupWords)
+}
+
 func (w errorBody) text() string {
 	text := w.Description + w.ErrorMessage
 	if code := w.Code + w.ErrorCode; code != "" {
@@ -155,23 +160,18 @@ func (s *session) senseless(op, why string) error {
 func (s *session) refused(op string, resp *http.Response, body []byte) error {
 	var w errorBody
 	_ = json.Unmarshal(body, &w) // a proxy's page is no JSON, and no reason
-	e := &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: s.scrub(w.text()), RetryAfter: retryAfter(resp.Header, s.cfg.Now())}
-	if e.Message == "" {
-		e.Message = "status " + strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
-	}
-	switch status := resp.StatusCode; {
+	status := resp.StatusCode
+	text := cmp.Or(s.scrub(w.text()), "status "+strconv.Itoa(status)+" "+http.StatusText(status))
+	e := &cloud.Error{Kind: cloud.Unavailable, Op: op, Message: text, RetryAfter: retryAfter(resp.Header, s.cfg.Now())}
+	switch {
 	case status == http.StatusTooManyRequests:
-		e.Kind = cloud.RateLimited
+		e.Kind, e.RetryAfter = cloud.RateLimited, cmp.Or(e.RetryAfter, rateLimitPause)
 		e.Message += justWait
-		e.RetryAfter = cmp.Or(e.RetryAfter, rateLimitPause)
 	case s.othersCredentials(w) != "" && status < 500:
 		e.Kind, e.Code, e.RetryAfter = cloud.Unauthorized, w.Code, max(e.RetryAfter, deniedPause)
 		e.Message += s.othersCredentials(w)
-	case w.known() && (status == http.StatusUnauthorized || status == http.StatusForbidden) || strings.Contains(strings.ToLower(w.Description), groupWords):
-		s.denied(e)
-		if status == http.StatusForbidden && !s.cfg.Private {
-			e.Message += "; or a context-based restriction lets in no public request: spec.provider.iks.endpoint: Private"
-		}
+	case w.denies(status):
+		s.denied(e, status)
 	case !w.known():
 		// Not a word of the service about the request: nothing is proven by it.
 		if e.Message += lookAround; status == http.StatusNotFound {
@@ -180,34 +180,32 @@ func (s *session) refused(op string, resp *http.Response, body []byte) error {
 	case status >= 500 || status == http.StatusRequestTimeout:
 		e.Message += ownFault
 	case w.ErrorCode != "":
-		s.denied(e)
+		s.denied(e, status)
 	default:
-		e.Kind, e.Code = meaning(status, w), w.Code
-	}
-	if e.Kind == cloud.NotFound {
-		if e.Subject = subject(w); e.Subject == ofCluster {
-			e.Message += " (check spec.provider.iks.clusterID, and whether the key may see that cluster: ibmcloud ks cluster get --cluster " + s.cfg.ClusterID + ")"
-		}
+		s.declined(e, status, w)
 	}
 	return e
 }
 
-// meaning gives the kind of a refusal by the service itself.
-func meaning(status int, w errorBody) cloud.Kind {
+// declined completes the error of a request that the service itself refuses.
+func (s *session) declined(e *cloud.Error, status int, w errorBody) {
+	e.Code = w.Code
 	switch {
 	case poolplan.IsQuota(w.Description):
-		return cloud.QuotaExceeded
+		e.Kind = cloud.QuotaExceeded
 	case status == http.StatusNotFound:
-		return cloud.NotFound
+		if e.Kind, e.Subject = cloud.NotFound, subject(w); e.Subject == ofCluster {
+			e.Message += " (check spec.provider.iks.clusterID, and whether the key may see that cluster: ibmcloud ks cluster get --cluster " + s.cfg.ClusterID + ")"
+		}
 	case status == http.StatusConflict:
-		return cloud.Conflict
+		e.Kind = cloud.Conflict
 	case status >= 400:
-		return cloud.InvalidInput
+		e.Kind = cloud.InvalidInput
 	}
-	return cloud.Unavailable
 }
 
-func (s *session) denied(e *cloud.Error) {
+// denied completes the error of a request whose credentials are refused.
+func (s *session) denied(e *cloud.Error, status int) {
 	who := "the API key must be valid and have"
 	switch {
 	case s.cfg.byProfile() && e.Op == opLogin:
@@ -217,16 +215,15 @@ func (s *session) denied(e *cloud.Error) {
 	}
 	e.Kind = cloud.Unauthorized
 	e.Message += " (" + who + " the Operator or Administrator role on the cluster, and the Viewer role on the cluster's resource group)"
+	if status == http.StatusForbidden && !s.cfg.Private {
+		e.Message += "; or a context-based restriction lets in no public request: spec.provider.iks.endpoint: Private"
+	}
 	e.RetryAfter = max(e.RetryAfter, deniedPause)
 }
 
 // retryAfter reads the header, in seconds or as a date; 0 when it is missing or cannot be read.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	text := h.Get("Retry-After")
-	if text == "" {
-		return 0
-	}
-	wait := time.Duration(0)
+	text, wait := h.Get("Retry-After"), time.Duration(0)
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 		wait = time.Duration(n) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {

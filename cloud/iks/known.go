@@ -31,20 +31,8 @@ type knownPool struct {
 	gone bool
 }
 
-// learn takes in the IDs of pools that were ours before this process began.
-func (p *Provider) learn(ids []string) {
-	for _, id := range ids {
-		if checkID("pool", id) == nil {
-			p.know(id)
-		}
-	}
-}
-
 // know gives what is kept of a pool of ours.
 func (p *Provider) know(id string) *knownPool {
-	if p.known == nil {
-		p.known = map[string]*knownPool{}
-	}
 	if p.known[id] == nil {
 		p.known[id] = &knownPool{}
 	}
@@ -101,17 +89,10 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, o
 	if len(all) == 0 {
 		return nil, nil
 	}
-	listed := slices.ContainsFunc(all, func(o pool) bool { return !o.deleting && !o.deleted && (p.owns(o) || p.known[o.id] != nil) })
+	another := slices.ContainsFunc(all, func(o pool) bool { return !o.deleting && !o.deleted && (p.owns(o) || p.known[o.id] != nil) })
 	var unsure error
-	for _, id := range slices.Sorted(maps.Keys(p.known)) {
+	for _, id := range p.notListed(all) {
 		known, now := p.known[id], p.cfg.Now()
-		if i := slices.IndexFunc(all, func(o pool) bool { return o.id == id }); i >= 0 {
-			known.absent, known.gone, known.leaving = time.Time{}, false, known.leaving || all[i].deleting || all[i].deleted
-			continue
-		}
-		if known.gone = known.leaving || known.isBelieved(now); known.gone {
-			continue
-		}
 		found, err := p.ask(ctx, g, id)
 		switch {
 		case err == nil:
@@ -119,7 +100,7 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, o
 			all = append(all, found)
 		case !isNoPool(err):
 			return nil, err
-		case once || listed && !known.seen:
+		case once || another && !known.seen:
 			known.absent, known.gone = now.Add(-poolplan.SettlePause), true
 		default:
 			known.absent = cmp.Or(known.absent, now)
@@ -129,15 +110,22 @@ func (p *Provider) withUnlisted(ctx context.Context, g generation, all []pool, o
 			}))
 		}
 	}
-	if unsure != nil {
-		return nil, unsure //nolint:wrapcheck // it is one of ours
-	}
-	return all, nil
+	return all, unsure //nolint:wrapcheck // it is one of ours
 }
 
-// isBelieved reports whether the pool has been absent for so long that it counts as gone.
-func (k *knownPool) isBelieved(now time.Time) bool {
-	return !k.absent.IsZero() && now.Sub(k.absent) >= poolplan.SettlePause
+// notListed notes which of our pools are listed, and which count as gone, and gives the IDs of the others.
+func (p *Provider) notListed(all []pool) (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(p.known)) {
+		known := p.known[id]
+		if i := slices.IndexFunc(all, func(o pool) bool { return o.id == id }); i >= 0 {
+			known.absent, known.gone, known.leaving = time.Time{}, false, known.leaving || all[i].deleting || all[i].deleted
+			continue
+		}
+		if known.gone = known.leaving || !known.absent.IsZero() && p.cfg.Now().Sub(known.absent) >= poolplan.SettlePause; !known.gone {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // departed gives those of these IDs whose pools exist no more.

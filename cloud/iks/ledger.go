@@ -39,6 +39,9 @@ func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec)
 
 // record writes down that step is asked for, before it is: otherwise it could be ordered again.
 func (p *Provider) record(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
+	if v.unreadable != nil {
+		return v.unreadable
+	}
 	ledger := p.ledger.Asked(v.state.Request(step, want), min(want.Lasting, want.SizePerZone))
 	if record := cloud.RecordOf(ctx); record != nil {
 		text := ledger.String()

@@ -58,7 +58,11 @@ func (p *Provider) look(ctx context.Context, want cloud.PoolSpec) (view, error) 
 		return view{}, err
 	}
 	v := view{generation: g}
-	p.learn(want.Known)
+	for _, id := range want.Known { // they were ours before this process began
+		if checkID("pool", id) == nil {
+			p.know(id)
+		}
+	}
 	if err := p.readPools(ctx, &v, want.Once); err != nil {
 		return view{}, err
 	}
@@ -174,21 +178,8 @@ func (p *Provider) separate(v *view, all []pool) error {
 			delete(o.zones, "")
 			v.zonesUnsure = true
 		}
-		switch i := slices.Index(p.names[:], o.name); {
-		case i < 0:
-			v.others = append(v.others, o)
-		case v.named[i].id != "" && o.deleting:
-			v.stale = append(v.stale, o)
-		case v.named[i].id != "" && v.named[i].deleting:
-			v.stale = append(v.stale, v.named[i])
-			v.named[i] = o
-		case v.named[i].id != "":
-			return &cloud.Error{
-				Kind: cloud.Conflict, Op: p.op("observing"),
-				Message: fmt.Sprintf("there are two pools of the name %s, %s and %s; delete one", o.name, v.named[i].id, o.id),
-			}
-		default:
-			v.named[i] = o
+		if err := p.place(v, o); err != nil {
+			return err
 		}
 	}
 	p.takeRenamed(v)
@@ -198,8 +189,25 @@ func (p *Provider) separate(v *view, all []pool) error {
 	return nil
 }
 
-// describe gives the state of the pool of a name.
-func (p *Provider) describe(v view, i int) poolplan.State {
+// place puts a pool among those of our names, the stale ones, or the others.
+func (p *Provider) place(v *view, o pool) error {
+	switch i := slices.Index(p.names[:], o.name); {
+	case i < 0:
+		v.others = append(v.others, o)
+	case v.named[i].id == "":
+		v.named[i] = o
+	case o.deleting:
+		v.stale = append(v.stale, o)
+	case v.named[i].deleting:
+		v.stale, v.named[i] = append(v.stale, v.named[i]), o
+	default:
+		return &cloud.Error{Kind: cloud.Conflict, Op: p.op("observing"), Message: fmt.Sprintf("there are two pools of the name %s, %s and %s; delete one", o.name, v.named[i].id, o.id)}
+	}
+	return nil
+}
+
+// clusterZones gives the zones of the cluster's other pools, and where these are not all known, also those that the cluster names.
+func (p *Provider) clusterZones(v view) []string {
 	zones := map[string]cloud.Network{}
 	for _, o := range v.others {
 		maps.Copy(zones, o.zones)
@@ -209,9 +217,14 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 			zones[z] = cloud.Network{} // only their names count
 		}
 	}
+	return slices.Sorted(maps.Keys(zones))
+}
+
+// describe gives the state of the pool of a name.
+func (p *Provider) describe(v view, i int) poolplan.State {
 	o := v.named[i]
 	s := poolplan.State{
-		Pool: cloud.Pool{Name: cmp.Or(o.name, p.names[i]), ClusterZones: slices.Sorted(maps.Keys(zones))}, Deleting: o.deleting, DeleteFailed: o.deleteFailed, Says: p.session.scrub(o.state),
+		Pool: cloud.Pool{Name: cmp.Or(o.name, p.names[i]), ClusterZones: p.clusterZones(v)}, Deleting: o.deleting, DeleteFailed: o.deleteFailed, Says: p.session.scrub(o.state),
 		Fingerprint: o.labels[v1alpha1.OptionsLabel], Memory: p.memory[i], Now: p.cfg.Now(),
 	}
 	if o.id == "" {
@@ -220,16 +233,13 @@ func (p *Provider) describe(v view, i int) poolplan.State {
 	s.Exists, s.Owned, s.ID, s.Flavor, s.Unmarked = true, p.owns(o), o.id, o.flavor, p.unmarked(o)
 	s.Zones, s.Taints, s.Autoscaled = slices.Sorted(maps.Keys(o.zones)), o.taints, o.autoscaled
 	s.Options, s.Options.Networks = o.options, o.zones
-	if s.SizeUnknown = o.size == nil; !s.SizeUnknown {
-		s.SizePerZone = *o.size
-	}
+	s.SizeUnknown, s.SizePerZone = o.size == nil, *cmp.Or(o.size, new(int))
 	switch {
 	case s.Unmarked != "":
 		s.Problems = append(s.Problems, s.Unmarked)
 	case !s.Owned:
 		s.Mark = p.mark(o)
-		s.Problems = append(s.Problems,
-			fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.PoolLabel, p.cfg.PoolName))
+		s.Problems = append(s.Problems, fmt.Sprintf("pool %s is not rrpool's: it lacks the label %s=%s", o.name, v1alpha1.PoolLabel, p.cfg.PoolName))
 	}
 	if s.Autoscaled {
 		s.Problems = append(s.Problems, fmt.Sprintf("pool %s is resized by an autoscaler; exclude it from the autoscaler's configuration", o.name))
@@ -325,10 +335,8 @@ func (p *Provider) readCluster(ctx context.Context) error {
 	if p.cfg.ClusterID != got.ID && p.cfg.ClusterID != got.Name {
 		return p.implausible("asked for cluster %q, it answers for %q", p.cfg.ClusterID, got.ID)
 	}
-	if group := got.ResourceGroupID; group != "" {
-		if err := checkID("resource group", group); err != nil {
-			return p.implausible("%v", err)
-		}
+	if err := checkID("resource group", got.ResourceGroupID); err != nil && got.ResourceGroupID != "" {
+		return p.implausible("%v", err)
 	}
 	p.cluster, p.clusterRead = got, p.cfg.Now()
 	p.session.classic = got.Provider == providerClassic

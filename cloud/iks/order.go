@@ -79,7 +79,7 @@ type unlisted struct{ error }
 // checkGrowth refuses more workers where no zone that they would come to has room for them, and says which zones have none where
 // others have. A worker that is replaced frees the address that it has.
 func (p *Provider) checkGrowth(ctx context.Context, v view, step poolplan.Step) (says string, err error) {
-	if step.Kind != poolplan.Resize && step.Kind != poolplan.Replace {
+	if !slices.Contains([]poolplan.Kind{poolplan.Resize, poolplan.Replace}, step.Kind) {
 		return "", nil
 	}
 	room, full, need := false, []string{}, addressesNeeded(v, step)

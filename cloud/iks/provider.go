@@ -111,9 +111,6 @@ func (p *Provider) change(ctx context.Context, want cloud.PoolSpec, next func(po
 	if step.Kind == poolplan.None {
 		return step.Progress, nil
 	}
-	if v.unreadable != nil {
-		return cloud.Progress{}, v.unreadable
-	}
 	if err := p.record(ctx, v, step, want); err != nil {
 		return cloud.Progress{}, err
 	}
@@ -146,14 +143,19 @@ func (p *Provider) take(ctx context.Context, v view, step poolplan.Step, want cl
 	}
 	p.noteAnswer(step, err)
 	memory := &p.memory[slices.Index(p.names[:], step.Pool)]
-	if err == nil {
-		memory.Note(step, p.cfg.Now())
-		delete(p.missed, step.Pool+step.String())
-		if step.Kind == poolplan.DeletePool {
-			p.know(v.pool.id).leaving = true
-		}
-		return cloud.Progress{Did: step.String() + full}, nil
+	if err != nil {
+		return p.notTaken(memory, step, err)
 	}
+	memory.Note(step, p.cfg.Now())
+	delete(p.missed, step.Pool+step.String())
+	if step.Kind == poolplan.DeletePool {
+		p.know(v.pool.id).leaving = true
+	}
+	return cloud.Progress{Did: step.String() + full}, nil
+}
+
+// notTaken remembers why the step has failed, and gives what to wait for, or the error.
+func (p *Provider) notTaken(memory *poolplan.Memory, step poolplan.Step, err error) (cloud.Progress, error) {
 	switch cloud.KindOf(err) {
 	case cloud.NotFound:
 		if foundNothing(step, err) {

@@ -136,12 +136,7 @@ type subnet struct {
 // hasRoomFor reports whether the subnet may have an address for each of so many workers.
 func (s subnet) hasRoomFor(workers int) bool { return s.Free == nil || *s.Free >= max(workers, 1) }
 
-func (s subnet) free() int {
-	if s.Free == nil {
-		return 0
-	}
-	return *s.Free
-}
+func (s subnet) free() int { return *cmp.Or(s.Free, new(int)) }
 
 // subnets lists those of a zone, the one with the most room first. It fails where some are listed and none can be read.
 func (g vpc) subnets(ctx context.Context, zone string, others []pool) (list []subnet, err error) {
@@ -191,11 +186,17 @@ func (g vpc) pickSubnet(ctx context.Context, zone, asked string, workers int, ot
 		}
 		return "", err
 	}
-	i := slices.IndexFunc(list, func(s subnet) bool { return s.ID == wanted })
-	room := slices.IndexFunc(list, func(s subnet) bool { return s.hasRoomFor(workers) })
-	if room < 0 && len(list) > 0 && !g.countsAddresses(ctx, zone, list, others) {
+	room := slices.ContainsFunc(list, func(s subnet) bool { return s.hasRoomFor(workers) })
+	if !room && len(list) > 0 && !g.countsAddresses(ctx, zone, list, others) {
 		return cmp.Or(wanted, list[0].ID), nil // the order will tell
 	}
+	return g.pickListed(list, zone, asked, wanted, workers)
+}
+
+// pickListed takes the subnet that is wanted, unless it has too few free addresses, else the one with the most. It fails where none is left.
+func (g vpc) pickListed(list []subnet, zone, asked, wanted string, workers int) (string, error) {
+	i := slices.IndexFunc(list, func(s subnet) bool { return s.ID == wanted })
+	room := slices.IndexFunc(list, func(s subnet) bool { return s.hasRoomFor(workers) })
 	switch {
 	case wanted != "" && (i < 0 || list[i].hasRoomFor(workers)):
 		return wanted, nil

@@ -238,7 +238,7 @@ func (s State) removal(w cloud.Worker, want cloud.PoolSpec) (Step, error) {
 	if err := s.overBudget(step, want); err != nil {
 		return Step{}, err
 	}
-	if len(s.Workers) == 1 && s.refusal(step) != nil {
+	if s.refusal(step) != nil && len(s.Workers) == 1 {
 		return s.unlessAsked(Step{Kind: DeletePool}, fmt.Sprintf("pool %s to be deleted", s.Name)), nil
 	}
 	return s.unlessAsked(step, fmt.Sprintf("worker %s to go", w.ID)), nil
