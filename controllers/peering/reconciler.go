@@ -78,7 +78,7 @@ type Reconciler struct {
 	ReadSide func(context.Context, *rest.Config) (peering.Side, error)
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
-	// ended is when the BGPPeers of a ClusterPeering that is being deleted were last seen, by its name.
+	// ended is when the BGPPeers of a ClusterPeering that is being deleted were last seen, by the name of the ClusterPeering.
 	ended map[string]time.Time
 	// damping is by the name of the ClusterPeering.
 	damping map[string]*damping
@@ -231,7 +231,7 @@ func (r *Reconciler) apiservers(ctx context.Context) ([]netip.Addr, error) {
 	}
 	var out []netip.Addr
 	for _, text := range texts {
-		if a, err := netip.ParseAddr(text); err == nil { // it may be a host name
+		if a, err := netip.ParseAddr(text); err == nil { // host names are left out
 			out = append(out, a.Unmap().WithZone(""))
 		}
 	}

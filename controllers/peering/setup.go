@@ -18,7 +18,7 @@ import (
 	"github.com/rrpool/rrpool/config/api/v1alpha1"
 )
 
-// The delays after which a failing reconciliation is retried.
+// The shortest and longest delay before a failing reconciliation is retried.
 const (
 	retryFirst = 200 * time.Millisecond
 	retryMax   = 30 * time.Second
@@ -33,7 +33,7 @@ func SetupWithManager(mgr ctrl.Manager, r *Reconciler) error {
 		Named("clusterpeering").
 		WatchesRawSource(source.Func(r.poll)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 4, // reading a remote cluster may take 150 MiB of the manager's GiB
+			MaxConcurrentReconciles: 4, // reading a remote cluster may take 150 MiB of the manager's limit of 1 GiB
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMax),
 		}).
 		Complete(r)

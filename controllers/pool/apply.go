@@ -182,7 +182,7 @@ func knownPools(object *v1alpha1.RouteReflectorPool) []string {
 	return nil
 }
 
-// mostPools is how many of the latest pool IDs the annotation keeps. At most two pools exist at a time.
+// mostPools is how many of the latest pool IDs the annotation keeps. At most two pools exist at a time, so 4 leaves a margin.
 const mostPools = 4
 
 // rememberPools notes the IDs of rrpool's pools on the object, and removes the IDs of pools that no longer exist.

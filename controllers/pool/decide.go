@@ -139,7 +139,7 @@ func skipsCloud(s *Scope) bool {
 }
 
 // desire returns where the cluster is to go. known is the pool as last observed, maybe long ago, or
-// nil. If the mesh is wanted, it returns no problem: nothing in the spec can block the way back.
+// nil. If the mesh is wanted, desire returns no problem: nothing in the spec can block the way back.
 func desire(s *Scope, known *cloud.Pool) (rollout.Desired, *plan.Problem) {
 	spec := s.object.Spec
 	d := rollout.Desired{
@@ -418,8 +418,8 @@ func (r *Reconciler) lookAtPods(ctx context.Context, s *Scope) {
 	}
 }
 
-// nodesToCount returns the nodes whose pods are to be counted. A change of role cuts off a node's pods while no other
-// reflector carries its routes, so the node with the fewest pods is the cheapest. It returns none where that does not matter.
+// nodesToCount returns the nodes whose pods are to be counted. A change of role cuts off a node's pods while no other reflector
+// carries its routes, so the node with the fewest pods is the cheapest. It returns none if the number of pods does not matter.
 func nodesToCount(s *Scope) []string {
 	if s.Step.Problem != nil || s.Step.Name == rollout.Steady || has[plan.RestoreMesh](s.Step) {
 		return nil
@@ -437,7 +437,7 @@ func nodesToCount(s *Scope) []string {
 	return upNames(s.Cluster.Nodes, func(plan.Node) bool { return true })
 }
 
-// upNames returns the names of the Ready nodes that speak BGP and satisfy so.
+// upNames returns the names of the Ready nodes that speak BGP and for which so returns true.
 func upNames(nodes []plan.Node, so func(plan.Node) bool) []string {
 	var out []string
 	for _, n := range nodes {

@@ -111,7 +111,7 @@ func poolChanged(did string) poolEvent {
 // reasonRecovered is the reason of the event that a problem is over.
 const reasonRecovered = "Recovered"
 
-// problemEvent names a problem and its remedy. If there is none, it says that the problem with the reason before is over.
+// problemEvent names a problem and its remedy. If p is nil, it says that the previous problem is over, whose reason was before.
 func problemEvent(p *plan.Problem, before, step string) poolEvent {
 	if p == nil {
 		return poolEvent{corev1.EventTypeNormal, reasonRecovered, step, "no longer hindered by " + before, nil}
@@ -137,7 +137,7 @@ func released(s *Scope, last *cloud.Pool) poolEvent {
 	return poolEvent{kind, "Released", "Finalize", mesh + "; " + pool, nil}
 }
 
-// emit reports a change by an event and in the log.
+// emit logs a change, and sends an event about it if the budget allows that.
 func (r *Reconciler) emit(ctx context.Context, s *Scope, e poolEvent) {
 	if e.reason == "" {
 		return

@@ -204,7 +204,7 @@ func (g *clusterGauges) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// publish exports the samples of now, and adds what is known of the object even while the cluster cannot be observed.
+// publish exports the samples in the argument now. It adds those that are known even while the cluster cannot be observed.
 func (g *clusterGauges) publish(s *Scope, status v1alpha1.RouteReflectorPoolStatus, mesh string, now samples) {
 	now.add("object_present", 1)
 	mode := s.object.Spec.Mode
@@ -235,15 +235,15 @@ func (s *samples) addBool(name string, is bool, labels ...string) {
 	s.add(name, value, labels...)
 }
 
-// addOneOf adds one sample for each label in all: 1 for the label that equals is, 0 for the others.
+// addOneOf adds a sample for each label in all. The label in the argument is gets the value 1, the others get 0.
 func (s *samples) addOneOf(name, is string, all ...string) {
 	for _, label := range all {
 		s.addBool(name, label == is, label)
 	}
 }
 
-// addReflectors adds the numbers of route reflectors and their sessions. It leaves out the
-// present ones if a problem hides them, and sessions with the Timer gate, which has no reports.
+// addReflectors adds the numbers of route reflectors and their sessions. If a refusal leaves the step without
+// reflectors, it adds only how many are wanted. With the Timer gate it adds no sessions, as there are no reports.
 func (s *samples) addReflectors(of *Scope, now func() time.Time) {
 	if wanted := of.Desired.Pool.SizePerZone * len(of.Desired.Pool.Zones); wanted > 0 || !of.reflecting() {
 		s.add("reflectors_wanted", wanted)

@@ -17,8 +17,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/rollout"
 )
 
-// How often the provider is asked: normally, while rrpool cannot go on, and at rest.
-// An observation is two requests on IKS, and a cluster at rest may cost one a minute.
+// How often the provider is asked: normally, while rrpool cannot go on, and at rest. An
+// observation is two requests on IKS, and a cluster at rest may cause one request a minute.
 const (
 	intervalActive  = 15 * time.Second
 	intervalBlocked = 2 * time.Minute
@@ -55,7 +55,7 @@ type poolClient struct {
 	leaving map[string]time.Time
 	// pending is the call whose answer has not come yet, nil for none. No other call is made meanwhile.
 	pending *call
-	// record is what the provider has asked of the cloud lately.
+	// record is the provider's note of what it has ordered lately.
 	record *record
 	// waiting is what the last Ensure or Delete waits for.
 	waiting string
@@ -65,7 +65,7 @@ type poolClient struct {
 	ensuring  callHistory
 }
 
-// call is a question to the provider, in the background.
+// call is one call of the provider, made in the background.
 type call struct {
 	// changes says that the call changes the pool. Even a new connection waits for it: what it orders may not be listed yet.
 	changes bool

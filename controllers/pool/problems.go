@@ -72,7 +72,7 @@ func unrouted(s *Scope) *plan.Problem {
 // few joins the first three items, and says how many more there are.
 func few(items []string) string { return strings.Join(capped(items, 3), "; ") }
 
-// capped returns the first items as the API accepts them, and one that says how many more there are.
+// capped returns the first items as the API accepts them, and an item that says how many more there are.
 func capped(items []string, limit int) []string {
 	var out []string
 	for i, item := range items {

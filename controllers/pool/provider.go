@@ -119,9 +119,9 @@ func (r *Reconciler) providerConfig(ctx context.Context, s *Scope) (ProviderConf
 	return config, problem
 }
 
-// resolve returns the provider type, and its platform if it has one. Auto is the first platform that has a node
-// here, else ExistingNodes. If the pool of existing nodes has nodes of no such platform, Auto stays ExistingNodes: a
-// platform's node that joins later must not move the pool. The pool label on a platform's own node does not count.
+// resolve returns the provider type, and its platform if it has one. Auto means the first platform that any node is of, else
+// ExistingNodes. If the pool of existing nodes has a node from outside the platform, Auto does not choose the platform: a node
+// of the platform that joins the cluster must not move the whole pool. The pool label on a platform's own node does not count.
 func resolve(platforms []cloud.Platform, kind v1alpha1.ProviderType, nodes []plan.Node) (v1alpha1.ProviderType, cloud.Platform) {
 	auto := kind == v1alpha1.ProviderAuto || kind == ""
 	for _, p := range platforms {
@@ -163,8 +163,8 @@ func clusterIDs(platform cloud.Platform, nodes []plan.Node) map[string]string {
 	return out
 }
 
-// crossCheck returns a problem if nodes state cluster IDs and none of them is clusterID. One that agrees
-// is enough: a kubelet registers with whatever providerID it is given, so other nodes may be wrong.
+// crossCheck returns a problem if nodes state cluster IDs and none of them is clusterID. One node that
+// agrees is enough: a kubelet registers with whatever providerID it is given, so the others may be wrong.
 func crossCheck(clusterID string, named map[string]string) *plan.Problem {
 	nodes := slices.Sorted(maps.Keys(named))
 	if len(nodes) == 0 || slices.Contains(slices.Collect(maps.Values(named)), clusterID) {
@@ -227,9 +227,9 @@ func anyPooled(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Pooled })
 }
 
-// fillIn sets for each node the worker behind it, whether it is in the pool and, if so, its zone. members
-// are the zones of the pool's workers by ID, nil while unknown. Once they are known, a node with a worker
-// that is not in the pool is not in it either, whatever its labels say: a kubelet may label its own node.
+// fillIn sets for each node the worker behind it, whether the node is in the pool and, if so, its zone. members
+// are the zones of the pool's workers by ID, nil while unknown. Once they are known, a node whose worker is not
+// in the pool is not in the pool either, whatever its labels say: a kubelet may label its own node.
 func fillIn(platform cloud.Platform, nodes []plan.Node, poolName string, members map[string]string) {
 	said := make([]cloud.Identity, len(nodes))
 	for i, n := range nodes {
@@ -319,7 +319,7 @@ func drift(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) string {
 	return ""
 }
 
-// untainted returns the nodes of the dedicated pool that lack its taint, without those whose workers are former and replaced in any case.
+// untainted returns the nodes of the dedicated pool that lack its taint. It leaves out nodes of former workers, which are replaced in any case.
 func untainted(pool *cloud.Pool, nodes []plan.Node, want cloud.Taint) []plan.Node {
 	var out []plan.Node
 	for _, n := range nodes {

@@ -36,7 +36,7 @@ type Datastore interface {
 	Try(ctx context.Context, scope plan.DatastoreOptions, action plan.Action) error
 }
 
-// ProviderFactory makes the provider that cfg describes. It sends no request yet.
+// ProviderFactory makes the provider that cfg describes. It sends no request.
 type ProviderFactory func(cfg ProviderConfig) (cloud.Provider, error)
 
 // Reconciler takes the cluster one safe step at a time to where the
@@ -234,7 +234,7 @@ func (s *Scope) paused() bool {
 	return s.object.Spec.Mode == v1alpha1.ModePaused && !s.deleting()
 }
 
-// reflecting reports whether the cluster is wanted on route reflectors. A paused cluster is.
+// reflecting reports whether the cluster is wanted on route reflectors, which includes mode Paused.
 func (s *Scope) reflecting() bool {
 	return s.object.Spec.Mode != v1alpha1.ModeFullMesh && !s.deleting()
 }
@@ -312,8 +312,8 @@ func (r *Reconciler) observeFailed(ctx context.Context, s *Scope, err error) (re
 	return retry(err)
 }
 
-// retry returns the result for err. After nil or a conflict, the next reconciliation
-// follows after again, and nothing is logged. Other errors are returned, and back off.
+// retry returns the result for err. After nil or a conflict, nothing is logged,
+// and the constant again is the delay. Other errors are returned, and back off.
 func retry(err error) (reconcile.Result, error) {
 	if err == nil || calico.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: again}, nil

@@ -114,7 +114,7 @@ func nodeChanged() predicate.Predicate {
 	}
 }
 
-// relevantFields keeps the fields of a node that decisions depend on.
+// relevantFields returns a node with only the fields that decisions depend on.
 func relevantFields(node *corev1.Node) *corev1.Node {
 	out := &corev1.Node{}
 	out.Name, out.UID = node.Name, node.UID
@@ -146,7 +146,7 @@ func SlimNode(in any) (any, error) {
 	}
 	slim := relevantFields(node)
 	slim.TypeMeta, slim.ResourceVersion = node.TypeMeta, node.ResourceVersion
-	slim.Status.Addresses = node.Status.Addresses // Calico's Nodes are joined by them
+	slim.Status.Addresses = node.Status.Addresses // these addresses match Calico's Nodes with Kubernetes' Nodes
 	return slim, nil
 }
 

@@ -89,8 +89,8 @@ func (r *Reconciler) stepStatus(s *Scope) v1alpha1.StepStatus {
 	return v1alpha1.StepStatus{Name: s.Step.Name, Rule: s.Step.Rule, Reason: apiText(s.Step.Reason), Since: s.since, WaitingFor: capped(waiting, 10)}
 }
 
-// poolName returns the name of rrpool's pool, "" for none. While the provider
-// does not answer, it returns before, the name in the previous status.
+// poolName returns the name of rrpool's pool, "" for none. While the provider does
+// not answer, it returns the argument before, the name in the previous status.
 func poolName(before string, s *Scope, c *poolClient) string {
 	switch {
 	case s.inPlace() && anyPooled(s.Cluster.Nodes):
@@ -127,8 +127,8 @@ func zones(s *Scope, known *cloud.Pool) []v1alpha1.ZoneStatus {
 	return out
 }
 
-// zonesOf returns the wanted size per zone and the wanted zones. If reflectors are not wanted, the size is that
-// of rrpool's present pool. If no zones are wanted, they are the pool's, or else those that a new pool would get.
+// zonesOf returns the wanted size per zone and the wanted zones. If reflectors are not wanted, the size is that of
+// rrpool's present pool. If no zones are wanted, it returns the pool's, or else those that a new pool would get.
 func zonesOf(s *Scope, known *cloud.Pool) (size int, names []string) {
 	size, names = s.Desired.Pool.SizePerZone, s.Desired.Pool.Zones
 	if known == nil {

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// fewNodes is how many nodes are listed one by one; for more, all pods are listed once.
+	// fewNodes is the largest number of nodes whose pods are listed node by node. For more nodes, all pods are listed once.
 	fewNodes = 32
 	// page is how many pods one request returns.
 	page = 500
@@ -43,7 +43,7 @@ type Pods struct {
 	until   time.Time
 }
 
-// New makes Pods. It makes no request.
+// New returns Pods. It sends no request.
 func New(config *rest.Config, web *http.Client) (*Pods, error) {
 	core, err := typedv1.NewForConfigAndClient(config, web)
 	if err != nil {
