@@ -13,8 +13,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// findNextToPromote returns the wanted node that gets the role next: one that is being prepared already, else the cheapest when no
-// reflector can carry its routes, else the oldest. For the first reflector it also returns the nodes that were looked at, that one last.
+// findNextToPromote returns the wanted node that gets the role next: a node that is being prepared already, else the cheapest if no reflector can
+// carry its routes, else the oldest. If it is to be the first reflector, tried are the nodes that were considered until one had its sessions.
 func (v *view) findNextToPromote() (next *plan.Node, tried []plan.Node) {
 	in := plan.Filter(v.wanted, func(n plan.Node) bool {
 		return plan.Usable(n) && !n.HasRoleLabel && n.ClusterID == "" && !n.CalicoNode.Failing()
@@ -27,7 +27,7 @@ func (v *view) findNextToPromote() (next *plan.Node, tried []plan.Node) {
 		return n.CordonedByUs || slices.ContainsFunc(group, func(r plan.Node) bool { return v.isReflectorOf(r, n) })
 	}
 	cheapest, _ := selection.Cheapest(in, v.rules())
-	isFirst := v.isAlone(in[0]) // so are all: none of them has the role
+	isFirst := v.isAlone(in[0]) // the same for all of in: none of them has the role
 	slices.SortFunc(in, func(a, b plan.Node) int {
 		return cmp.Or(
 			plan.TrueFirst(isPrepared(a), isPrepared(b)),
@@ -38,7 +38,8 @@ func (v *view) findNextToPromote() (next *plan.Node, tried []plan.Node) {
 	if !isFirst {
 		return &in[0], nil
 	}
-	// A node that is cordoned for it is not passed over: while another node joins it lacks a session for seconds, and the drain would begin anew.
+	// A node that is cordoned for the role is not passed over: it lacks a session
+	// for seconds while another node joins, and the drain would begin anew.
 	i := slices.IndexFunc(in, func(n plan.Node) bool { return isPrepared(n) || !v.ev.IsDisconnected(n) })
 	if i < 0 {
 		return &in[0], in
@@ -46,8 +47,8 @@ func (v *view) findNextToPromote() (next *plan.Node, tried []plan.Node) {
 	return &in[i], in[:i+1]
 }
 
-// findNextToDemote returns the current reflector that gives the role back next: those that are dead first,
-// those without pods last, and a client before its reflectors, whichever was healed since.
+// findNextToDemote returns the current reflector that gives the role back next: dead ones first, those without pods
+// last, and a client before its reflectors. RoleSince does not decide between the latter, as a repair renews it.
 func (v *view) findNextToDemote() *plan.Node {
 	out := plan.Filter(v.Current, func(n plan.Node) bool {
 		return v.d.Mode != v1alpha1.ModeRouteReflector || !v.isWanted(n) && !plan.Includes(v.absent, n)
@@ -64,19 +65,19 @@ func (v *view) findNextToDemote() *plan.Node {
 	return &last
 }
 
-// leaders returns the other reflectors that can carry x's routes.
+// leaders returns the other reflectors that are Ready and have the role label and a cluster ID.
 func (v *view) leaders(x plan.Node) []plan.Node {
 	return plan.Filter(plan.Others(v.group(), x), func(r plan.Node) bool { return plan.Usable(r) && r.HasLabelAndID() })
 }
 
-// isAlone reports whether no reflector can carry x's routes while its own sessions restart.
+// isAlone reports whether no reflector can carry x's routes while the sessions of x restart.
 func (v *view) isAlone(x plan.Node) bool { return len(v.carriers(x)) == 0 }
 
 // isStaged reports whether other reflectors are to carry a node's routes while its sessions restart.
 func (v *view) isStaged() bool { return v.d.Promotion != v1alpha1.PromotionImmediate }
 
-// promoteInPlace gives the role to one in-place node, once the reflectors that are there
-// carry its routes. The very first has none that do: it costs what cost says.
+// promoteInPlace gives the role to one in-place node, once the present reflectors carry its
+// routes. For the first reflector there is none that could; cost says what its pods lose.
 func promoteInPlace(v *view) *Step {
 	switch {
 	case v.isStarting() && !v.mayStart():
@@ -100,7 +101,7 @@ func (v *view) promoteStaged(x plan.Node) *Step {
 	stage := v.makeClient(x)
 	if !v.isStaged() {
 		v.addCost(promote, " at once (promotion: Immediate): ", x)
-		promote.Actions = append(stage, promote.Actions...) // killed in between, the peers do no harm
+		promote.Actions = append(stage, promote.Actions...) // if rrpool is killed in between, these peers do no harm
 		return promote
 	}
 	if len(stage) > 0 {
@@ -114,10 +115,10 @@ func (v *view) promoteStaged(x plan.Node) *Step {
 	return promote
 }
 
-// awaitFirst returns what the promotion of x as the first reflector waits for, nil for nothing. If a reflector has the role already, runs and
-// does not serve, the next would do no better: the pods of one node after the other would lose their routes for good.
-// And a node that lacks sessions of the mesh would not get those of a reflector either. A BGPPeer's session in place of one, as with a node
-// that a person gave the label, counts as well.
+// awaitFirst returns what the promotion of x as the first reflector waits for, nil for nothing. If a reflector has the
+// role, runs and does not serve, the next one would not serve either, and the pods of node after node would lose their
+// routes: that reflector has to serve first. If x lacks mesh sessions, it would not get those of a reflector either. A
+// session of a BGPPeer in place of a mesh session counts as well, as on a node that a person gave the label.
 func (v *view) awaitFirst(x plan.Node) *Step {
 	runs := func(n plan.Node) bool { return v.isWanted(n) && !v.ev.IsStopped(n) }
 	if former := plan.Filter(v.leaders(x), runs); len(former) > 0 {
@@ -134,7 +135,7 @@ func (v *view) awaitFirst(x plan.Node) *Step {
 	return await(g, "AwaitMesh", fmt.Sprintf("node %s becomes the first route reflector, once the mesh carries it%s", x.Name, v.whyNotOthers(x)))
 }
 
-// watchTried asks for the reports of the nodes that may be the first, as long as one of them is about to be.
+// watchTried adds requests for the reports of the nodes that were considered as the first reflector.
 func (v *view) watchTried(s *Step) *Step {
 	for _, n := range v.tried {
 		s.Watch = append(s.Watch, plan.StatusRequest{Node: n.Name, Period: v.ev.Period(false)})
@@ -142,7 +143,7 @@ func (v *view) watchTried(s *Step) *Step {
 	return s
 }
 
-// whyNotOthers returns the nodes that would have come before the first reflector.
+// whyNotOthers says which nodes were passed over before x, the first reflector, and why; "" if there are none.
 func (v *view) whyNotOthers(x plan.Node) string {
 	var names []string
 	for _, n := range v.tried {
@@ -157,12 +158,11 @@ func (v *view) whyNotOthers(x plan.Node) string {
 	return fmt.Sprintf("; not %s, as not all sessions of the mesh are Established there", plan.Few(names))
 }
 
-// headStart is how long before the first reflector its clients begin to connect.
-// Measured with BIRD's connect delay of 2 s: from 1 to 1.5 s the sessions are up at
-// once, 2 s after the role; with less or more, or none, only after 4 to 8 s.
+// headStart is how long before the first reflector its clients begin to connect. Measured with BIRD's connect delay of 2 s: with a head
+// start of 1 to 1.5 s the sessions are up 2 s after the role is given, with a shorter, longer or no head start only after 4 to 8 s.
 const headStart = 1200 * time.Millisecond
 
-// promoteFirst gives the role to the first reflector, and a moment later lets it have its side of the sessions.
+// promoteFirst gives the role to the first reflector, and after headStart writes the BGPPeer that gives it its side of the sessions.
 func (v *view) promoteFirst(x plan.Node) *Step {
 	if s := v.awaitFirst(x); s != nil {
 		return s
@@ -174,7 +174,7 @@ func (v *view) promoteFirst(x plan.Node) *Step {
 		return s
 	}
 	if len(v.group()) > 0 {
-		return promote // those that are dead keep their sides
+		return promote // dead reflectors keep their side of the sessions
 	}
 	if left := v.ev.TakenOver(); left > 0 {
 		return awaitTakeOver(v.ev.Quiet, left, promote.Name, promote.Reason)
@@ -184,14 +184,14 @@ func (v *view) promoteFirst(x plan.Node) *Step {
 	return promote
 }
 
-// carriers returns the leaders that x's routes can be left to: not those that have had
-// the time to get their sessions, and do not serve.
+// carriers returns the leaders that can carry x's routes. It leaves out those
+// that do not serve although they have had the time to get their sessions.
 func (v *view) carriers(x plan.Node) []plan.Node {
 	return plan.Filter(v.leaders(x), func(r plan.Node) bool { return v.ev.Serves(r) || v.clock.Since(r.RoleSince) <= evidence.TimerWait })
 }
 
-// release takes the role from one in-place node, as the last of several steps: it becomes a client first, then
-// room, then the role. The caller has seen to it that no node needs it any more.
+// release takes the role from one in-place node, the last of several steps: first x becomes a client, then makeRoom
+// cordons or drains it, then it loses the role. The caller has made sure that no node needs x as a reflector.
 func (v *view) release(x plan.Node, name, reason string) *Step {
 	s := do(name, reason, plan.ClearReflector{Node: x.Name})
 	switch last := v.isAlone(x); {
@@ -211,16 +211,16 @@ func (v *view) release(x plan.Node, name, reason string) *Step {
 	return s
 }
 
-// mayBeAlive reports whether x has sessions that its pods may depend on, or they may be about to come back after a change of ours.
-// A kubelet that is down stops no packet; but of a host that is cut off, sessions look Established until BIRD's
-// hold time ends, or until one that had to be reversed does not come back.
+// mayBeAlive reports whether pods of x may depend on its sessions: x has some, or they may be about to come back
+// after a write of rrpool. A node whose kubelet is down may still route. But the sessions of a host that is cut
+// off look Established too, until BIRD's hold time ends or a session that was reversed does not come back.
 func (v *view) mayBeAlive(x plan.Node) bool {
 	recent := v.clock.Since(v.ev.LastWrite()) < evidence.TimerWait
 	return v.ev.Serves(x) || v.d.Timer || (v.ev.HasSession(x) || recent) && !v.ev.IsDenied(x)
 }
 
-// stepDown prepares a node in the role for being a client: it turns sessions round
-// that others cannot bridge, one at a time, once the others carry x's routes.
+// stepDown prepares reflector x for being a client, once the others carry
+// its routes. Each step reverses one of the sessions that reverseNext names.
 func (v *view) stepDown(x plan.Node, reason string) *Step {
 	if !v.mayBeAlive(x) {
 		return nil
@@ -273,8 +273,8 @@ func (v *view) cost(x plan.Node) string {
 	return fmt.Sprintf("its %d pods %s", *x.Pods, what)
 }
 
-// howLong returns how long restarting all of a node's sessions takes, as measured: mesh sessions
-// are up in 2 s, those with a reflector only where its side was held back.
+// howLong returns how long restarting all of a node's sessions takes, as measured: 2 s for mesh
+// sessions, and for those with a reflector only if the reflector's side was held back (see headStart).
 func (v *view) howLong(x plan.Node) string {
 	held, ok := v.peer(topology.PeerClients)
 	switch {
@@ -286,8 +286,7 @@ func (v *view) howLong(x plan.Node) string {
 	return "up to 8 seconds"
 }
 
-// makeRoom keeps new pods off a node, or moves its pods away, where the spec asks
-// for that; nil when there is nothing to do any more.
+// makeRoom cordons a node, or also evicts its pods, if the spec's promotion is Cordon or Drain. It returns nil if nothing is left to do.
 func (v *view) makeRoom(x plan.Node, reason string) *Step {
 	drain := v.d.Promotion == v1alpha1.PromotionDrain
 	if !drain && v.d.Promotion != v1alpha1.PromotionCordon {
@@ -312,8 +311,7 @@ func (v *view) makeRoom(x plan.Node, reason string) *Step {
 	return s
 }
 
-// undoCordon takes back a cordon of ours from a node that is not being prepared
-// any more, or that serves in its new role.
+// undoCordon undoes rrpool's cordon of a node that is no longer being prepared for a change of role, or that serves in its new role.
 func undoCordon(v *view) *Step {
 	for _, n := range v.Nodes {
 		if n.CordonMark && !n.Cordoned {
@@ -333,7 +331,7 @@ func undoCordon(v *view) *Step {
 	return nil
 }
 
-// isPreparing reports whether a node is the next to change its role, and cordoned for that.
+// isPreparing reports whether a node is the next to change its role, and the spec's promotion asks for a cordon before.
 func (v *view) isPreparing(n plan.Node) bool {
 	if v.d.Promotion != v1alpha1.PromotionDrain && v.d.Promotion != v1alpha1.PromotionCordon {
 		return false
@@ -342,7 +340,7 @@ func (v *view) isPreparing(n plan.Node) bool {
 	return in != nil && in.Name == n.Name || out != nil && out.Name == n.Name && (v.d.Mode == v1alpha1.ModeFullMesh || v.isComplete())
 }
 
-// awaitNodes says which nodes cannot be reflectors where too few can.
+// awaitNodes says why nodes cannot be reflectors, if fewer can be than are wanted.
 func awaitNodes(v *view) *Step {
 	if len(v.wanted) >= v.total && (!v.isStarting() || len(v.Clients) > v.total) {
 		return nil
@@ -389,7 +387,7 @@ func joinPool(v *view) *Step {
 	return s
 }
 
-// leavePool lets nodes leave the pool that have no role and are not chosen.
+// leavePool takes those nodes out of the pool that have no role and are not chosen.
 func leavePool(v *view) *Step {
 	want := v.d.Pool
 	want.Retire = nil
@@ -404,8 +402,7 @@ func leavePool(v *view) *Step {
 	return do("ReleasePool", fmt.Sprintf("node %s is no longer chosen", want.Retire[0]), plan.EnsurePool{Want: want})
 }
 
-// makeClient returns the writes that make x a client of all other reflectors. As long as x has no role it
-// changes nothing that is rendered.
+// makeClient returns the writes that make x a client of all other reflectors. While x has no role, they do not change what nodes render.
 func (v *view) makeClient(x plan.Node) []plan.Action {
 	var out []plan.Action
 	for _, want := range v.peeringsAsClient(x) {
@@ -416,7 +413,7 @@ func (v *view) makeClient(x plan.Node) []plan.Action {
 	return out
 }
 
-// peeringsAsClient returns the BGPPeers by which x is a client of all others in the role.
+// peeringsAsClient returns the BGPPeers by which x is a client of all other nodes in the role.
 func (v *view) peeringsAsClient(x plan.Node) []plan.Peer {
 	var out []plan.Peer
 	for _, r := range plan.Others(v.group(), x) {
@@ -425,10 +422,9 @@ func (v *view) peeringsAsClient(x plan.Node) []plan.Peer {
 	return out
 }
 
-// reverseNext returns the longest-serving node in the role whose session with x has to be reversed before x becomes a
-// client, and whether that cuts the two off from each other for a moment. It has to where no third reflector has
-// both as clients and passes their routes on when it is reversed by itself; and until x is a client of two, so that
-// it never hangs on one session alone.
+// reverseNext returns the longest-serving reflector whose session with x has to be reversed before x becomes a client; cuts reports whether that
+// cuts the two off from each other for a moment. A session has to be reversed in two cases: no third reflector has both nodes as clients, to pass
+// on their routes when the session is reversed with the role; or x is not yet a client of two reflectors, and would depend on one session alone.
 func (v *view) reverseNext(x plan.Node) (client plan.Node, cuts, ok bool) {
 	rest := v.leaders(x)
 	reflectors := 0
@@ -451,15 +447,15 @@ func (v *view) hasReflector(n plan.Node) bool {
 	return slices.ContainsFunc(v.leaders(n), func(r plan.Node) bool { return v.ev.Serves(r) && v.isReflectorOf(r, n) })
 }
 
-// isBridged reports whether another reflector that serves has both as clients.
+// isBridged reports whether another reflector that serves has both x and j as clients.
 func (v *view) isBridged(x, j plan.Node) bool {
 	return slices.ContainsFunc(v.group(), func(b plan.Node) bool {
-		return v.ev.Serves(b) && v.isFullReflectorOf(b, x) && v.isFullReflectorOf(b, j) // no node is its own client
+		return v.ev.Serves(b) && v.isFullReflectorOf(b, x) && v.isFullReflectorOf(b, j) // so b is neither x nor j: no node is its own client
 	})
 }
 
-// trim takes surplus in-place reflectors out before the mesh goes. After a series of
-// failures every node may have got the role, and without clients the mesh does not go.
+// trim takes the role from surplus in-place reflectors before the mesh goes off. After a series
+// of failures every node may have the role, and without clients the mesh would never go off.
 func trim(v *view) *Step {
 	if v.nextToDemote == nil || !v.isComplete() {
 		return nil
@@ -467,8 +463,8 @@ func trim(v *view) *Step {
 	return v.removeReflector(*v.nextToDemote)
 }
 
-// removeInPlace takes surplus in-place reflectors out. As long as there is no substitute, a node that should go stays: in its role it
-// does no harm.
+// removeInPlace takes the role from surplus in-place reflectors. A node that should lose
+// the role keeps it until a substitute is a reflector, as it does no harm in its role.
 func removeInPlace(v *view) *Step {
 	if v.nextToDemote == nil || !v.isComplete() {
 		return nil
@@ -476,12 +472,13 @@ func removeInPlace(v *view) *Step {
 	return v.removeReflector(*v.nextToDemote)
 }
 
-// roleRests is for how many removal delays a role that has just moved stays where it is, so that a cordon, a label or a Node that
-// flaps does not move roles all the time. Each role says by itself since when it is there, whichever manager gave it.
+// roleRests is for how many times spec.rollout.removalDelay a role stays where it has just moved to, so that a flapping cordon,
+// label or Node does not move roles all the time. The time is counted from RoleSince, which every manager finds on the node.
 const roleRests = 10
 
-// awaitRoleRest waits while the role of the node that is to go has come just now; or, as nothing speaks against it any more, that of another
-// node. A node that is dead or about to go does not wait, nor does the one that takes its place.
+// awaitRoleRest waits while roles have moved only recently. If the node that is to go can no longer be a
+// reflector, the age of its own role counts. If it still can, the age of the newest role of any reflector
+// counts. A node that is dead or about to go does not wait, nor does the promotion of its substitute.
 func awaitRoleRest(v *view) *Step {
 	if v.nextToDemote == nil || !v.isComplete() {
 		return nil
@@ -500,7 +497,7 @@ func awaitRoleRest(v *view) *Step {
 	return s
 }
 
-// releasePool gives up the choice of in-place nodes.
+// releasePool takes all in-place nodes out of the pool.
 func releasePool(v *view) *Step {
 	if !slices.ContainsFunc(v.Nodes, func(n plan.Node) bool { return n.Pooled }) {
 		return nil

@@ -8,44 +8,44 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan"
 )
 
-// A mesh that others switch on again as often as this is left on: what describes the BGPConfiguration elsewhere, as a Git repository, does so
-// for ever. It is switched off again after a pause that doubles with each reversal, in case that has ended. A mesh that stays off for
-// reversalForgotten begins anew.
+// If others switch the mesh on again mostReversals times, rrpool leaves it on: a BGPConfiguration that is described elsewhere, as in a Git
+// repository, would be reset for ever. In case that has ended, rrpool tries again after reversalPause, which doubles with each reversal up to
+// longestPause. Once the mesh has stayed off for reversalForgotten, the count begins anew.
 const (
 	mostReversals     = 3
 	reversalPause     = time.Hour
 	longestPause      = 16 * time.Hour
 	reversalForgotten = 6 * time.Hour
-	// A label that comes back as often stays for labelPause at first, and for longestLabelPause at most, so that what else is due is done.
+	// A stray label that comes back mostReversals times is left for labelPause at first, and for longestLabelPause at most, so that other
+	// rules have their turn.
 	labelPause        = time.Minute
 	longestLabelPause = time.Hour
 )
 
-// Memory is what an observation does not show and a manager remembers. It may be lost at any time: that costs another look, or a wait.
-// Each time since something is so is reset only when it is observed not to be so.
+// Memory is what a manager remembers because an observation does not show it. It may be lost at any time: that costs
+// another look, or a wait. The start time of a condition is reset only when the condition is observed not to hold.
 type Memory struct {
 	// Proven is when a step saw all mesh sessions of a node Established, by node. It lets a large cluster be looked at in batches.
 	Proven map[string]time.Time
-	// MeshSince is when the mesh was first seen on without interruption, ShortSince and LeavingSince the same of Step.Short and
-	// Step.Leaving, StraySince of the last of Step.Stray; zero while not.
+	// MeshSince is since when the mesh has been seen on without interruption, zero while it is off. ShortSince and LeavingSince are
+	// the same for Step.Short and Step.Leaving. StraySince is when the newest name in Step.Stray was added, zero while there is none.
 	MeshSince, ShortSince, StraySince, LeavingSince time.Time
-	// Stray are the BGPPeers that StraySince is of.
+	// Stray are the BGPPeers to which StraySince refers.
 	Stray []string
-	// Reversed is when others switched the mesh on again that rrpool had switched off, as far as that followed each other;
-	// Removed is when rrpool has removed stray labels, by node.
+	// Reversed are the times at which others switched the mesh on again that rrpool had switched off, until
+	// reversalForgotten ends the series. Removed are the times at which rrpool removed stray labels, by node.
 	Reversed []time.Time
 	Removed  map[string][]time.Time
-	// ClockSet is when the clock was last found set forth or back, zero for never: how long ago
-	// something earlier happened is unknown then.
+	// ClockSet is when the clock was last found set forward or back, zero for never. How long ago anything earlier happened is unknown then.
 	ClockSet time.Time
 
 	offSince time.Time
-	// firstSeen is when a time that was later than now was first seen, by the time as written, in nanoseconds since 1970.
+	// firstSeen is, for each observed time that was later than now, when it was first seen. The key is that time in nanoseconds since 1970.
 	firstSeen map[int64]time.Time
 }
 
-// Observe takes in what is observed at now. Times in it that are later than now, as another clock has written them, or ours before it was
-// set back, become the moment when they were first seen.
+// Observe takes in what is observed at now. In c it replaces times that are later than now, which another
+// clock has written, or ours before it was set back, with the moment at which they were first seen.
 func (m *Memory) Observe(c *plan.Cluster, now time.Time) {
 	m.correct(c, now)
 	m.MeshSince = sinceWhen(c.BGP.MeshOn(), m.MeshSince, now)
@@ -55,13 +55,13 @@ func (m *Memory) Observe(c *plan.Cluster, now time.Time) {
 			m.Reversed = nil
 		}
 	case on && !m.offSince.IsZero():
-		if m.offSince = (time.Time{}); c.BGP.Restored.IsZero() { // rrpool notes when it does so itself
+		if m.offSince = (time.Time{}); c.BGP.Restored.IsZero() { // if rrpool itself switches the mesh on, it sets Restored
 			m.Reversed = append(slices.Clip(m.Reversed), now)
 		}
 	}
 }
 
-// ForgetReversals forgets that others have switched the mesh on: a person has changed the mode since.
+// ForgetReversals forgets how often others have undone rrpool's changes of the mesh and of labels: a person has changed the mode since.
 func (m *Memory) ForgetReversals() { m.Reversed, m.offSince, m.Removed = nil, time.Time{}, nil }
 
 // After takes in what was decided at now.
@@ -93,7 +93,7 @@ func (m *Memory) After(s Step, now time.Time) {
 	m.Removed = removed
 }
 
-// sinceWhen returns since when something is so, zero while it is not.
+// sinceWhen returns since when a condition holds, zero while it does not.
 func sinceWhen(so bool, since, now time.Time) time.Time {
 	if !so {
 		return time.Time{}
@@ -101,7 +101,7 @@ func sinceWhen(so bool, since, now time.Time) time.Time {
 	return cmp.Or(since, now)
 }
 
-// doubled returns the pause after so many reversals, mostReversals or more.
+// doubled returns the pause after this many reversals, mostReversals or more: pause, doubled for each one beyond mostReversals, longest at most.
 func doubled(reversals int, pause, longest time.Duration) time.Duration {
 	return min(pause<<min(reversals-mostReversals, 8), longest)
 }

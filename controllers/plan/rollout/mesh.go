@@ -14,17 +14,17 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// lastOneAfter is how long a single reflector may be alone in serving. Switching
-// the mesh on costs nothing while it does, and everything once it is gone.
+// lastOneAfter is how long a single reflector may be the only one that serves. Switching
+// the mesh on interrupts nothing while that one serves, and comes too late once it is gone.
 const lastOneAfter = 5 * time.Second
 
-// reliesOnReflectors reports whether nodes have their routes from our reflectors, as the mesh is off by our doing.
+// reliesOnReflectors reports whether nodes have their routes from rrpool's reflectors, because rrpool has switched the mesh off.
 func (v *view) reliesOnReflectors() bool {
 	return !v.BGP.MeshOn() && v.Relied() && (!v.d.Dedicated || len(v.Clients)+len(v.Unready) > 1)
 }
 
-// safetyNet switches the mesh on when too few reflectors serve. It only adds sessions. Once none serves it does not wait, but for one that
-// has just come back. While it waits, other rules may repair.
+// safetyNet switches the mesh on when too few reflectors serve. That only adds sessions. If none
+// serves, it does not wait, unless one has just come back. While it waits, other rules may repair.
 func safetyNet(v *view) *Step {
 	if v.service == nil || v.service.IsEnough {
 		return nil
@@ -54,11 +54,11 @@ func (v *view) shortage() string {
 	return fmt.Sprintf("only %d route reflectors serve", v.service.Serving)
 }
 
-// netDue returns how long too few reflectors may still go on serving.
+// netDue returns how much longer too few reflectors may serve before the mesh is switched on.
 func (v *view) netDue(service evidence.Service) time.Duration {
 	since := service.Since
 	if since.IsZero() || !v.ShortSince.IsZero() && v.ShortSince.Before(since) {
-		since = v.ShortSince // those that are gone left no date, and one that flaps a new one each time
+		since = v.ShortSince // reflectors that are gone left no time, and a flapping one leaves a new time each time
 	}
 	left := v.d.NetAfter
 	if service.Serving == 1 {
@@ -73,8 +73,8 @@ func (v *view) netDue(service evidence.Service) time.Duration {
 	return left - v.clock.Since(since)
 }
 
-// leastServing returns the smallest number of reflectors that may serve. While the
-// pool grows, those still to come are not missed.
+// leastServing returns the smallest number of reflectors that may serve. While
+// the pool grows, reflectors that are still to come do not count as missing.
 func (v *view) leastServing() int {
 	least := v.d.MinServing
 	if v.arranged() {
@@ -89,8 +89,8 @@ func (v *view) leastServing() int {
 	return least
 }
 
-// reconnect switches the mesh on for clients that are cut off from every reflector. The gate before the mesh goes off
-// again waits for the sessions that they lack. In a big cluster a mesh costs the other nodes more than it helps these.
+// reconnect switches the mesh on for clients that are cut off from every reflector. The mesh goes off again only after these clients have
+// the sessions that they lack. In a big cluster it does nothing: there a mesh costs the other nodes more than it helps these clients.
 func reconnect(v *view) *Step {
 	if v.service == nil || len(v.ev.CutOff) == 0 || len(v.Clients) >= evidence.BigCluster {
 		return nil
@@ -104,18 +104,18 @@ func reconnect(v *view) *Step {
 	return s
 }
 
-// Unserved returns which nodes have no session.
+// Unserved returns a phrase that counts and lists nodes without a session with any reflector.
 func Unserved(names []string) string {
 	return fmt.Sprintf("Ready nodes without an Established session with any route reflector: %d: %s", len(names), plan.Few(names))
 }
 
-// NotRunning returns on which of so many reflectors calico-node is not running.
+// NotRunning returns a phrase that says on which of so many reflectors calico-node is not running.
 func NotRunning(names []string, of int) string {
 	return fmt.Sprintf("calico-node is not running on %d of %d route reflectors: %s", len(names), of, plan.Few(names))
 }
 
-// noteMesh writes the note again by which the mesh comes back as it was. What it said is lost; our BGPPeers have taken
-// over the password and times.
+// noteMesh saves the mesh settings again if the annotation with them is lost or unreadable. rrpool's
+// BGPPeers have taken over the password and times of the mesh, so it takes them from there.
 func noteMesh(v *view) *Step {
 	why := "is gone"
 	if v.BGP.SavedUnread != "" {
@@ -133,8 +133,8 @@ func noteMesh(v *view) *Step {
 	return do("NoteMesh", "the note on the BGPConfiguration of how the mesh was "+why+": it says now what the BGPPeers of rrpool have", plan.NoteMesh{Saved: saved})
 }
 
-// awaitMesh leaves a mesh off that was off before: the way onto reflectors begins and ends with the mesh. Where routes
-// come from elsewhere, refuse has refused before.
+// awaitMesh waits while the mesh is off and was so before rrpool, as the way to reflectors
+// begins and ends with the mesh. If routes come from elsewhere, refuse has refused before.
 func awaitMesh(v *view) *Step {
 	if !v.isMeshless() {
 		return nil
@@ -148,7 +148,7 @@ func awaitMesh(v *view) *Step {
 func (v *view) isMeshless() bool { return !v.BGP.MeshOn() && v.isStarting() }
 
 // disableMesh switches the mesh off once every node has what it needs from the
-// reflectors: sessions, settled, and on sampled clients every route as well.
+// reflectors: settled sessions, and on sampled clients every route as well.
 func disableMesh(v *view) *Step {
 	stays := "the mesh stays on until every node has its routes from every route reflector"
 	g := v.ev.Prove(evidence.Claim{Reflectors: v.wanted, Steady: true})
@@ -179,10 +179,10 @@ func disableMesh(v *view) *Step {
 	return s
 }
 
-// mostPaths returns how many paths to a prefix a node may have: those of two topologies side by side.
+// mostPaths returns how many paths to a prefix a node may have: twice the number of one topology, as two may exist side by side.
 func (v *view) mostPaths() int { return 2 * cmp.Or(v.d.Topology.MaxPaths, 64) }
 
-// multiplied counts the paths that a node has to a prefix with the BGPPeers and roles as they are, where they are more than that, else 0.
+// multiplied returns how many paths to a prefix a node has with the present BGPPeers and roles, if they are more than mostPaths, else 0.
 func (v *view) multiplied() (paths int) {
 	if !v.arranged() {
 		return 0
@@ -193,8 +193,8 @@ func (v *view) multiplied() (paths int) {
 	return paths
 }
 
-// meshBefore returns what a return to the mesh has to restore. What was saved the first time stays: a mesh that was
-// switched on meanwhile is not what was there before, save for a password that it brings along.
+// meshBefore returns the settings that a return to the mesh has to restore, and whether there was no BGPConfiguration. Settings that are saved
+// already stay, as a mesh that was switched on meanwhile is not the one from before. Only a password that it brings along replaces the saved one.
 func (v *view) meshBefore() (plan.Mesh, bool) {
 	if v.BGP.Saved == nil {
 		return v.BGP.Mesh, !v.BGP.Exists
@@ -223,16 +223,16 @@ func awaitMeshOwner(v *view) *Step {
 	}
 }
 
-// AwaitMeshOwner is the step that leaves on a mesh that others keep on.
+// AwaitMeshOwner is the name of the step that leaves the mesh on because others have switched it on again and again.
 const AwaitMeshOwner = "AwaitMeshOwner"
 
-// hasOurs reports whether anything of ours is left in the cluster's BGP.
+// hasOurs reports whether rrpool still has reflectors, saved mesh settings or BGPPeers in the cluster.
 func (v *view) hasOurs() bool {
 	return len(v.Current) > 0 || v.BGP.Saved != nil || v.hasOwnPeers()
 }
 
-// restoreMesh switches the mesh on as it was before. Where it was switched on, or changed, by others meanwhile, what
-// differs is put back before the reflectors go: a changed password restarts mesh sessions, and they carry the routes then.
+// restoreMesh switches the mesh on with its former settings. If others have switched it on or changed it meanwhile, the former
+// settings are put back before the reflectors go: a changed password restarts mesh sessions, and the reflectors carry the routes then.
 func restoreMesh(v *view) *Step {
 	if !v.hasOurs() {
 		return nil
@@ -264,7 +264,7 @@ func restoreMesh(v *view) *Step {
 	return s
 }
 
-// differs names what the sessions of the mesh lack of how it was before, "" for nothing.
+// differs names the former settings of mesh sessions that the mesh does not have now, "" if there are none.
 func (v *view) differs() string {
 	saved, mesh := v.BGP.Saved, v.BGP.Mesh
 	if saved == nil {
@@ -291,7 +291,7 @@ func (v *view) differs() string {
 // ForgetMesh is the name of the last step of the way back.
 const ForgetMesh = "ForgetMesh"
 
-// forgetMesh leaves the BGPConfiguration exactly as it was found.
+// forgetMesh removes the saved mesh settings, which leaves the BGPConfiguration exactly as rrpool found it.
 func forgetMesh(v *view) *Step {
 	if v.BGP.Saved == nil && v.BGP.Restored.IsZero() || v.differs() != "" && v.BGP.MeshOn() {
 		return nil
@@ -299,8 +299,7 @@ func forgetMesh(v *view) *Step {
 	return do(ForgetMesh, "the mesh is as it was before", plan.ForgetMesh{})
 }
 
-// keepNote keeps the note of how the mesh was where others have changed the mesh, and no reflector was there to carry the routes while that
-// is put back.
+// keepNote keeps the saved mesh settings if others have changed the mesh and no reflector could carry the routes while they are put back.
 func keepNote(v *view) *Step {
 	differs := v.differs()
 	if differs == "" {
@@ -312,7 +311,8 @@ func keepNote(v *view) *Step {
 		"do that, or remove the annotation rrpool.io/mesh-before if the mesh is to stay as it is")
 }
 
-// underMesh makes a change once the mesh carries what the sessions that it restarts carry.
+// underMesh returns a change that restarts sessions once the mesh carries the routes of these sessions,
+// and the step towards that before. If the reflectors carry nothing, the change does not wait.
 func (v *view) underMesh(change *Step) *Step {
 	if v.ev.IsIdle() {
 		return change
@@ -326,13 +326,14 @@ func (v *view) underMesh(change *Step) *Step {
 	return change
 }
 
-// orderMeanwhile adds to a wait what the pool lacks: machines take longer than sessions, and a dead reflector is not to wait for these.
+// orderMeanwhile adds to a waiting step an order for what the pool lacks. Machines take
+// longer than sessions, so the substitute of a dead reflector does not wait for these.
 func (v *view) orderMeanwhile(s *Step) *Step {
 	if !v.d.Dedicated || v.Pool == nil {
 		return s
 	}
 	want := v.toOrder()
-	want.Refill = false // in zones that are given up it orders nothing before its turn
+	want.Refill = false // zones that are being given up get nothing before their turn
 	if lacks := v.poolLacks(want.Replace); lacks != "" {
 		s.Reason += "; meanwhile: " + lacks
 		s.Actions = append(s.Actions, plan.EnsurePool{Want: want})
@@ -340,7 +341,7 @@ func (v *view) orderMeanwhile(s *Step) *Step {
 	return s
 }
 
-// awaitRoutes says what no other rule has seen: by the BGPPeers and roles as they are, two Ready nodes have no route to each other.
+// awaitRoutes reports what no earlier rule has seen: with the present BGPPeers and roles, two Ready nodes have no route to each other.
 func awaitRoutes(v *view) *Step {
 	up := make(map[string]bool, len(v.Clients)+len(v.Current)) // true: it is a client
 	for _, n := range plan.Filter(v.Current, plan.Usable) {

@@ -16,9 +16,9 @@ type view struct {
 	ev *evidence.Evidence
 	// nextToPromote and nextToDemote are the in-place nodes that get the role, and give it back, next.
 	nextToPromote, nextToDemote *plan.Node
-	// tried are the nodes that were looked at for the first reflector, in this order, the last of them is nextToPromote.
+	// tried are the nodes that were considered as the first reflector, in order; see findNextToPromote.
 	tried []plan.Node
-	// service is how far the reflectors keep the nodes connected, nil where the mesh does, or nothing is.
+	// service says how far the reflectors keep the nodes connected. It is nil if nodes do not rely on reflectors.
 	service *evidence.Service
 }
 
@@ -45,8 +45,8 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	return v
 }
 
-// Next decides the next safe step from what is observed. It never looks at what
-// was decided before: killed at any instant and asked again, it goes on.
+// Next decides the next safe step from what is observed. It does not use earlier
+// decisions, so rrpool may be killed at any instant and goes on when it runs again.
 func Next(o Observed, d Desired, now time.Time) Step {
 	v := newView(o, d, now)
 	for _, r := range rules {
@@ -56,7 +56,7 @@ func Next(o Observed, d Desired, now time.Time) Step {
 		if s := r.propose(v); s != nil {
 			out := v.finish(*s)
 			if out.Rule = r.name; out.Problem == nil {
-				out.Problem = v.d.Invalid // of what is urgent; else rule RefuseSpec has spoken
+				out.Problem = v.d.Invalid // only with an urgent step; otherwise rule RefuseSpec has decided
 			}
 			return out
 		}
@@ -88,7 +88,7 @@ func (v *view) finish(s Step) Step {
 	return s
 }
 
-// watchReflectors adds to a step the reports of the reflectors. A refusal asks for them while the safety net needs them.
+// watchReflectors adds to a step requests for the reports of the reflectors. To a refusal it adds them only while the safety net needs them.
 func (v *view) watchReflectors(s *Step) {
 	if s.Problem != nil && (!v.Relied() || v.BGP.MeshOn()) {
 		return
@@ -99,7 +99,7 @@ func (v *view) watchReflectors(s *Step) {
 	}
 }
 
-// refreshStale adds to a step that stale reports are asked for again, whatever the step is. What is urgent comes first.
+// refreshStale adds to any step requests for new reports in place of stale ones: after the actions of an urgent step, before those of any other.
 func (v *view) refreshStale(s *Step) {
 	var asks []plan.Action
 	for _, n := range v.ev.Stale() {
@@ -115,7 +115,7 @@ func (v *view) refreshStale(s *Step) {
 	s.Actions = append(asks, s.Actions...)
 }
 
-// askUnserved adds to a step the reports of clients without a session, also to a refusal, which otherwise asks for none.
+// askUnserved adds to a step requests for the reports of clients without a session, even to a refusal, which has no other requests.
 func (v *view) askUnserved(s *Step) {
 	watch, refresh := v.ev.Asked()
 	for _, w := range watch {
@@ -129,8 +129,8 @@ func (v *view) askUnserved(s *Step) {
 	}
 }
 
-// ahead returns all that can be known of the first writes: BGPPeers, the role of one node, and the mesh that goes off. Machines to come have no
-// node yet: another one shows what would be refused of theirs.
+// ahead returns the first writes of a migration, as far as they can be known: BGPPeers, the role of one node, and the mesh that
+// is switched off. Workers to come have no Node yet: the role is then tried on another one, to show whether it would be refused.
 func (v *view) ahead(s Step) (out []plan.Action) {
 	isBeginning := v.d.Mode == v1alpha1.ModeRouteReflector && v.isStarting() && (len(s.Actions) > 0 || s.Awaits == AwaitsBGP)
 	if !isBeginning || s.Problem != nil || s.Urgent {
@@ -176,6 +176,6 @@ func (v *view) limit(s *Step) {
 	case s.Awaits == "", v.d.SessionTimeout <= 0, v.d.Timer && s.Awaits == AwaitsSessions:
 		s.Timeout = 0
 	default:
-		s.Timeout += v.d.SessionTimeout + max(s.Settle-evidence.SettleTime(0), 0) // what large clusters need more
+		s.Timeout += v.d.SessionTimeout + max(s.Settle-evidence.SettleTime(0), 0) // sessions settle later in large clusters
 	}
 }

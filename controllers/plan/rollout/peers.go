@@ -15,10 +15,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// Every two in-place reflectors have a peering: a BGPPeer by which the one that has had the role for longer is the
-// other's reflector. A node that gets the role is made a client of all reflectors first, which renders what was
-// there already. A reflector that gives the role back becomes a client of the others first. A third reflector, of
-// which both are clients, passes their routes on while such a session is reversed.
+// Every two in-place reflectors have a peering: BGPPeers that make the one with the older role the reflector of the other. Before a node gets
+// the role, it is made a client of all reflectors, which does not change what nodes render. Before a reflector gives the role back, it becomes
+// a client of the others. While such a session is reversed, a third reflector that has both nodes as clients passes on their routes.
 
 // peerings returns the BGPPeers by which client is a client of reflector.
 func (t *target) peerings(reflector, client plan.Node) []plan.Peer {
@@ -30,7 +29,7 @@ func (t *target) peer(name string) (plan.Peer, bool) {
 	return plan.First(t.Peers, func(p plan.Peer) bool { return p.Name == name && p.Owned })
 }
 
-// isReflectorOf reports whether client is a client of reflector in some address family, in the role or not.
+// isReflectorOf reports whether client is a client of reflector in at least one address family. The nodes need not have the role.
 func (t *target) isReflectorOf(reflector, client plan.Node) bool {
 	return slices.ContainsFunc(t.peerings(reflector, client), t.isThere)
 }
@@ -41,13 +40,13 @@ func (t *target) isFullReflectorOf(reflector, client plan.Node) bool {
 	return len(peerings) > 0 && len(plan.Filter(peerings, t.isThere)) == len(peerings)
 }
 
-// isThere reports whether a peering exists, with the same reflector.
+// isThere reports whether rrpool has a BGPPeer with the name and the reflector of p.
 func (t *target) isThere(p plan.Peer) bool {
 	have, ok := t.peer(p.Name)
 	return ok && have.Node == p.Node
 }
 
-// groupPeerings returns the BGPPeers between the nodes in the role. What exists stays as it is.
+// groupPeerings returns the BGPPeers between all pairs of nodes in the role. A pair that has BGPPeers keeps the direction that they have.
 func (t *target) groupPeerings() []plan.Peer {
 	var out []plan.Peer
 	group := t.group()
@@ -63,8 +62,8 @@ func (t *target) groupPeerings() []plan.Peer {
 	return out
 }
 
-// connect gives in-place reflectors the peers without which they have no sessions at all: they are not in the mesh.
-// It only adds, and waits for nothing, neither for a problem to be solved nor for the way back.
+// connect gives in-place reflectors the BGPPeers without which they have no sessions at all, as reflectors are not in the mesh.
+// It only adds sessions, so it waits for nothing, not even for a problem to be solved, and it does so on the way back as well.
 func connect(v *view) *Step {
 	s := &Step{Name: "WritePeers", Reason: "route reflectors have no sessions without them", Urgent: true}
 	for _, want := range v.peers {
@@ -74,22 +73,22 @@ func connect(v *view) *Step {
 			s.Actions = append(s.Actions, plan.PutPeer{Peer: want})
 		}
 	}
-	outside := slices.ContainsFunc(v.group(), func(n plan.Node) bool { return n.ClusterID != "" }) // one with the label alone is in the mesh
+	outside := slices.ContainsFunc(v.group(), func(n plan.Node) bool { return n.ClusterID != "" }) // a node with the label alone is still in the mesh
 	if !outside || len(s.Actions) == 0 {
 		return nil
 	}
 	return s
 }
 
-// writePeers makes our BGPPeers what they should be. A new one only adds sessions. A changed one restarts those it
-// renders differently, so where nodes depend on reflectors the mesh takes over first.
+// writePeers creates and updates rrpool's BGPPeers. A new BGPPeer only adds sessions. A changed one restarts
+// the sessions that it renders differently, so if nodes depend on reflectors the mesh takes over first.
 func writePeers(v *view) *Step {
 	if len(v.wanted) == 0 {
 		return nil
 	}
 	add, change := v.peerWrites()
 	switch {
-	case v.arranged() && len(change.Actions) > 0: // what is added may select the same nodes, and has to render the same
+	case v.arranged() && len(change.Actions) > 0: // changes first: a new BGPPeer may select the same nodes, and has to render the same
 		return v.underMesh(change)
 	case len(add.Actions) > 0 && (!v.isStarting() || v.mayStart()):
 		return add
@@ -117,7 +116,8 @@ func (v *view) peerWrites() (add, change *Step) {
 	return add, change
 }
 
-// peerWrite returns what may be written of a BGPPeer now; useful is false where that does nothing, restarts is true where sessions start anew.
+// peerWrite returns the form of a BGPPeer that may be written now. useful is
+// false if writing it has no effect, restarts is true if it restarts sessions.
 func (v *view) peerWrite(want plan.Peer) (now plan.Peer, useful, restarts bool) {
 	have, ok := v.peer(want.Name)
 	switch {
@@ -125,7 +125,7 @@ func (v *view) peerWrite(want plan.Peer) (now plan.Peer, useful, restarts bool) 
 		return want, true, false
 	case fits(have, want):
 		return want, false, false
-	case v.arranged(): // what only ends sessions is left to narrow, unless the mesh must not go while they last
+	case v.arranged(): // rule Narrow writes what only ends sessions, unless the mesh must not go off while they last
 		now, useful, restarts = v.widen(have, want)
 		return now, useful, restarts || !useful && v.BGP.MeshOn() && (isOfSingle(want) || v.multiplied() > 0)
 	}
@@ -137,7 +137,7 @@ func isOfSingle(p plan.Peer) bool {
 	return p.Name == topology.PeerClients || p.Name == topology.PeerReflectors
 }
 
-// announcement returns what the first in-place reflector will cost, before it does.
+// announcement says which node will be the first in-place reflector and what that will cost its pods, before it happens.
 func (v *view) announcement() string {
 	if v.nextToPromote == nil || len(v.Current) > 0 {
 		return ""
@@ -145,9 +145,9 @@ func (v *view) announcement() string {
 	return fmt.Sprintf("; node %s will be the first route reflector: %s", v.nextToPromote.Name, v.cost(*v.nextToPromote))
 }
 
-// renewStrays gives the BGPPeers of a topology that is on its way out the password and times of the others: where
-// both select the same nodes, they have to render the same. On the way to Single the last slots may have been left
-// already; then it waits for a mesh that something else needs, as the strays are about to go.
+// renewStrays gives the BGPPeers of a topology that is being left the password and times of the others: if
+// both select the same nodes, they have to render the same. If no reflector is left in a slot of that
+// topology, its BGPPeers are about to be deleted, and are renewed only if the mesh is on for another reason.
 func (v *view) renewStrays(change *Step) {
 	if !v.arranged() && !v.BGP.MeshOn() {
 		return
@@ -166,20 +166,20 @@ func (v *view) renewStrays(change *Step) {
 	}
 }
 
-// fits reports whether there is nothing to change. An older Calico does not know reversePeering
-// and drops it: the first reflector then costs some seconds more, and that is all.
+// fits reports whether have needs no change to become want. A missing reversePeering is no difference:
+// an older Calico drops that field, and then the first reflector only costs some seconds more.
 func fits(have, want plan.Peer) bool {
 	have.Manual = have.Manual || want.Manual
 	return plan.SamePeer(have, want)
 }
 
-// onlyAdds reports whether a change need not wait for the mesh. Between two reflectors the
-// mesh could not help, and those sides that were held back have yet to begin.
+// onlyAdds reports whether a change need not wait for the mesh: the BGPPeer is between two reflectors,
+// which the mesh could not help, or its side of the sessions was held back and has yet to begin.
 func onlyAdds(have, want plan.Peer) bool {
 	return topology.IsPairPeer(want) && ptr.Equal(have.Password, want.Password) && ptr.Equal(have.MaxRestartTime, want.MaxRestartTime) || have.Manual
 }
 
-// addPrice adds what a change of all sessions costs the pods of in-place reflectors, which the mesh does not carry.
+// addPrice adds what a restart of all sessions costs the pods of in-place reflectors. The mesh does not carry these nodes.
 func (v *view) addPrice(change *Step) {
 	var names []string
 	for _, n := range plan.Filter(v.group(), func(n plan.Node) bool { return !runsNothing(n) && !v.d.Dedicated }) {
@@ -209,8 +209,7 @@ func (v *view) planned() []plan.Peer {
 	return append(slices.Clone(v.peers), v.peeringsAsClient(*v.nextToPromote)...)
 }
 
-// deleteStrayPeers removes BGPPeers of ours that the plan does not have, once the
-// reflectors serve everyone without them.
+// deleteStrayPeers deletes rrpool's BGPPeers that are not planned, once the reflectors serve every node without them.
 func deleteStrayPeers(v *view) *Step {
 	if v.arranged() && !v.isComplete() {
 		return nil
@@ -228,7 +227,7 @@ func deleteStrayPeers(v *view) *Step {
 	return nil
 }
 
-// clearPaths removes BGPPeers of ours that the plan does not have while the paths multiply, and the mesh must not go.
+// clearPaths deletes rrpool's BGPPeers that are not planned while they multiply the paths: the mesh must not go off before.
 func clearPaths(v *view) *Step {
 	if v.multiplied() == 0 {
 		return nil
@@ -245,9 +244,9 @@ func clearPaths(v *view) *Step {
 	return v.underMesh(s)
 }
 
-// deleteStrayPeerings removes peers between two nodes of which one has given its role back, as soon as that is
-// known everywhere: then they render what is there anyway. Until they are gone no other node gives it back, because
-// two ordinary nodes with such a peer would have their mesh session twice. While the mesh is on, nothing comes before that.
+// deleteStrayPeerings deletes BGPPeers between two nodes of which one has given its role back, once every node knows that: the
+// BGPPeers then render only sessions that exist without them. Until they are gone no other node gives its role back, as two ordinary
+// nodes with such a BGPPeer would have their mesh session twice. While the mesh is on, this rule comes before those that change roles.
 func deleteStrayPeerings(v *view) *Step {
 	strays := v.strayPeerings()
 	if len(strays) == 0 {
@@ -279,8 +278,8 @@ func (v *view) strayPeerings() []string {
 	return out
 }
 
-// reselect lets BGPPeers of in-place reflectors select by the label that spec.bgp.nodeLabel names now. The former one
-// stays on its nodes, and would make a node a neighbour of reflectors that has given the role back.
+// reselect makes BGPPeers of in-place reflectors select by the label that spec.bgp.nodeLabel names now. The former label
+// stays on its nodes: a BGPPeer that selects by it would make a node that has given the role back a neighbour of reflectors.
 func reselect(v *view) *Step {
 	if !v.hasFormerLabel() {
 		return nil

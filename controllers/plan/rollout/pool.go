@@ -11,10 +11,10 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/evidence"
 )
 
-// poolPoll is when to look again at what the cloud does, where things take minutes.
+// poolPoll is after how long to look again at what the cloud does, which takes minutes.
 const poolPoll = 15 * time.Second
 
-// awaitProvider decides nothing about the pool while its state is unknown.
+// awaitProvider keeps rrpool from changing the pool while its state is unknown.
 func awaitProvider(v *view) *Step {
 	if v.Pool != nil || v.isReady() {
 		return nil
@@ -25,8 +25,8 @@ func awaitProvider(v *view) *Step {
 	}
 }
 
-// emptyZones empties zones that are being given up, where the cloud cannot be asked for the workers that others lack without these getting
-// some as well.
+// emptyZones empties zones that are being given up before workers are ordered
+// for other zones, if the cloud would refill the former with the same order.
 func emptyZones(v *view) *Step {
 	if v.Pool == nil || len(v.refilledZones()) == 0 || v.toOrder().Refill {
 		return nil
@@ -54,7 +54,7 @@ func growPool(v *view) *Step {
 	return s
 }
 
-// orderSubstitutes orders workers for reflectors that are leaving while others are away as well.
+// orderSubstitutes orders workers for reflectors that are leaving while other reflectors are away as well.
 func orderSubstitutes(v *view) *Step {
 	if v.isReady() || v.Pool == nil {
 		return nil
@@ -75,8 +75,8 @@ func awaitWorkers(v *view) *Step {
 	return s
 }
 
-// toOrder returns the pool that the cloud is asked for, with the workers to replace. Zones that are being given up get workers as well where
-// that cannot be avoided, and they are needed until others serve.
+// toOrder returns the pool that the cloud is asked for, with the workers to replace. Refill is set if zones that are
+// being given up get workers as well: that cannot be avoided, or their reflectors are needed until others serve.
 func (v *view) toOrder() plan.PoolTarget {
 	want := v.poolForNow
 	want.Retire, want.Replace = nil, v.failed()
@@ -96,7 +96,8 @@ func (v *view) refilledZones() []string {
 	return plan.Filter(p.Zones, func(z string) bool { return !slices.Contains(zones, z) && v.countLive(z) < v.d.Pool.SizePerZone })
 }
 
-// canEmpty reports whether something of these zones is going, or can go, that does not reflect, or enough reflectors serve without the next one.
+// canEmpty reports whether these zones can be emptied further: a worker there that does
+// not reflect is going or can go, or enough reflectors serve without the next surplus one.
 func (v *view) canEmpty(zones []string) bool {
 	workers, reflecting := plan.Filter(v.Pool.Workers, func(w ObservedWorker) bool { return slices.Contains(zones, w.Zone) }), 0
 	for _, w := range workers {
@@ -105,7 +106,7 @@ func (v *view) canEmpty(zones []string) bool {
 		case n.IsOurs():
 			reflecting++
 		case !joined && !w.Pending && !w.Failed && !v.isGoing(w):
-			return false // it is no node, so nothing shows that it could go
+			return false // it has no Node, so nothing shows that it could go
 		}
 	}
 	if reflecting < max(len(workers), len(zones)) {
@@ -115,7 +116,7 @@ func (v *view) canEmpty(zones []string) bool {
 	return len(v.wanted) > 0 && len(surplus) > 0 && v.ev.Depth(plan.Filter(plan.Others(v.Current, surplus[0]), v.ev.Serves), least) >= least
 }
 
-// poolLacks returns why the pool is not as wanted, "" when it is. Substitutes are not missed here: nothing depends on them.
+// poolLacks returns why the pool is not as wanted, "" if it is. Missing substitutes are no reason: nothing depends on them.
 func (v *view) poolLacks(replace []string) string {
 	p, want := v.Pool, v.d.Pool
 	switch {
@@ -135,8 +136,8 @@ func (v *view) poolLacks(replace []string) string {
 	return ""
 }
 
-// zoneLackingWorkers returns a zone of the pool with fewer workers than wanted, "" for none: the cloud does
-// not refill a zone that a worker was removed from by name until it is asked to.
+// zoneLackingWorkers returns a zone of the pool with fewer workers than wanted, "" for none.
+// After a worker was removed by name, the cloud does not refill its zone until it is asked to.
 func (v *view) zoneLackingWorkers() string {
 	for _, z := range v.d.Pool.Zones {
 		workers := plan.Filter(v.Pool.Workers, func(w ObservedWorker) bool { return w.Zone == z && !w.Deleting })
@@ -172,14 +173,14 @@ func (v *view) missingNodes() []string {
 	return out
 }
 
-// isGoing reports whether a worker is on its way out, and its end is waited for.
+// isGoing reports whether a worker is being deleted and rrpool still waits for its end.
 func (v *view) isGoing(w ObservedWorker) bool {
 	return w.Deleting && (w.LeavingSince.IsZero() || !v.clock.Passed(w.LeavingSince, LeavingLimit))
 }
 
-// failed returns the workers to replace, while none is on its way out: they have failed, or their nodes are dead. The provider takes one
-// after the other, and passes over one that it cannot replace. While the mesh is off, others must serve. Failed substitutes are
-// left to the rule of that name.
+// failed returns the workers to replace: they have failed, or their nodes are dead. It returns none while a
+// worker is being deleted, or while the mesh is off and too few others serve. The provider replaces one after
+// the other, and passes over one that it cannot replace. Failed substitutes are left to rule Substitute.
 func (v *view) failed() (out []string) {
 	if slices.ContainsFunc(v.Pool.Workers, v.isGoing) {
 		return nil
@@ -195,8 +196,8 @@ func (v *view) failed() (out []string) {
 	return out
 }
 
-// isDead reports whether a worker has failed, by the cloud, and no node that may come back is behind
-// it; or its node is away for long, no reflector has a session with it, and the cloud does not set it up anew.
+// isDead reports whether a worker is to be replaced. Either it has failed according to the cloud, and has no node that may come back.
+// Or its node has been away for long, no reflector has a session with the node, and the cloud is not setting the worker up anew.
 func (v *view) isDead(w ObservedWorker) bool {
 	n, there := v.nodeOf(w)
 	if !there {
@@ -208,11 +209,11 @@ func (v *view) isDead(w ObservedWorker) bool {
 	return !w.Pending && !n.Ready && v.notReadyFor(n) > max(evidence.DeadTime, v.d.NotReadyGrace) && !v.ev.HasSession(n)
 }
 
-// oldSubstitute is the age at which an outdated worker without the role gives way to a newer one: a substitute may have
-// become outdated while it waited. Where those that come are outdated too, that is one a day.
+// oldSubstitute is the age at which an outdated worker without the role gives way to a newer one: a substitute
+// may have become outdated while it waited. If new workers are outdated too, this replaces one a day.
 const oldSubstitute = 24 * time.Hour
 
-// whyLarger returns why the pool is larger than it should be while there is nothing to do, "" where it is not.
+// whyLarger returns why the pool is larger than it should be while there is nothing to do, "" if it is not larger.
 func (v *view) whyLarger() string {
 	if v.poolForNow.SizePerZone == v.d.Pool.SizePerZone {
 		return ""
@@ -224,10 +225,9 @@ func (v *view) whyLarger() string {
 	return fmt.Sprintf("; node %s is cordoned or about to go: each zone has one more worker until it has gone or is uncordoned", n.Name)
 }
 
-// substitute has one more worker in each zone before a reflector goes. Promotion and removal follow as for any other
-// change of the pool: the new node gets the role once it is Ready, and the leaving one gives it back behind the gate.
-// A substitute that has failed is replaced where one is needed. In other zones it stays until it is surplus: the cloud
-// would order another one for each that goes.
+// substitute orders one more worker in each zone before a reflector goes. As with any change of the pool, the new node then gets
+// the role once it is Ready, and the leaving one gives it back behind the gate. A failed substitute is replaced in a zone whose
+// reflector is leaving. In other zones it stays until it is surplus, as the cloud would order a new one for each that is removed.
 func substitute(v *view) *Step {
 	if v.Pool == nil || v.poolForNow.SizePerZone == v.d.Pool.SizePerZone {
 		return nil
@@ -262,7 +262,7 @@ func (v *view) substituteFor(n plan.Node, want plan.PoolTarget) *Step {
 	return s
 }
 
-// isExtra reports whether a worker is of a zone that has its size without it, while each has one more.
+// isExtra reports whether a worker is a substitute: each zone has one more worker for now, and the worker's zone has its size without it.
 func (v *view) isExtra(w ObservedWorker) bool {
 	rest := plan.Filter(v.Pool.Workers, func(o ObservedWorker) bool { return o.ID != w.ID && o.Zone == w.Zone && !o.Deleting && !v.isDead(o) })
 	return v.poolForNow.SizePerZone > v.d.Pool.SizePerZone && len(rest) >= v.d.Pool.SizePerZone
@@ -284,12 +284,12 @@ func (v *view) spares(zone string) []string {
 	return out
 }
 
-// countLive returns how many workers of a zone are not going or dead.
+// countLive returns how many workers of a zone are neither being deleted nor failed.
 func (v *view) countLive(zone string) int {
 	return len(plan.Filter(v.Pool.Workers, func(w ObservedWorker) bool { return w.Zone == zone && !w.Deleting && !w.Failed }))
 }
 
-// isReplaceable reports whether an outdated worker without the role can go. What a person has cordoned stays.
+// isReplaceable reports whether an outdated worker without the role can go. A node that a person has cordoned stays.
 func (v *view) isReplaceable(n plan.Node, w ObservedWorker) bool {
 	return w.Outdated && !n.CordonedByOthers() && (w.Former || v.isRenewed(w.Zone) || v.clock.Since(n.Created) > oldSubstitute)
 }
@@ -325,7 +325,7 @@ func retireWorkers(v *view) *Step {
 			continue
 		}
 		if _, joined := v.nodeOf(w); !joined && v.isComplete() {
-			return v.retireWorker(w) // no Node tells that it is not needed
+			return v.retireWorker(w) // it has no Node, so the loop above does not find it
 		}
 	}
 	return nil
@@ -342,8 +342,8 @@ func (v *view) retireWorker(w ObservedWorker) *Step {
 	return s
 }
 
-// surplusWorker returns the worker behind a dedicated node that has no role, is
-// not wanted and is more than its zone should have, or is leaving already.
+// surplusWorker returns the worker of a dedicated node that has no role and is not wanted, if
+// the worker is leaving already, its zone has too many, or it is outdated and replaceable.
 func (v *view) surplusWorker(n plan.Node) (ObservedWorker, bool) {
 	if !n.Pooled || n.IsOurs() || v.isWanted(n) || n.Deleting || n.WorkerID == "" {
 		return ObservedWorker{}, false
@@ -361,7 +361,7 @@ func (v *view) isOverfull(zone string) bool {
 	return v.countLive(zone) > allowed
 }
 
-// deleteEmptied has a pool deleted that has given way to another. Nothing waits for it.
+// deleteEmptied makes the provider delete a pool that has given way to another. No step waits for that.
 func deleteEmptied(v *view) *Step {
 	if v.Pool == nil || v.Pool.Emptied == "" {
 		return nil
@@ -369,7 +369,7 @@ func deleteEmptied(v *view) *Step {
 	return ensure("EnsurePool", fmt.Sprintf("worker pool %s has given way to another, and is still there", v.Pool.Emptied), v.poolForNow)
 }
 
-// shrinkPool asks the cloud for the smaller size when all surplus workers are gone.
+// shrinkPool asks the cloud for the smaller size or for fewer zones, once all surplus reflectors are gone.
 func shrinkPool(v *view) *Step {
 	if v.Pool == nil || len(v.surplus()) > 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// ownPrefix begins label keys that are ours alone.
+// ownPrefix begins the label keys that only rrpool uses.
 const ownPrefix = "rrpool.io/"
 
 // UnsupportedCluster is the name of the step that changes nothing because rrpool cannot handle the cluster as it is.
@@ -38,7 +38,8 @@ func refuseSpec(v *view) *Step {
 	return &Step{Name: InvalidSpec, Reason: v.d.Invalid.Message, Problem: v.d.Invalid}
 }
 
-// healUnread puts a lost role back where Calico cannot read an object. It then takes in no BGPPeer, but it does what is written on Nodes.
+// healUnread puts a lost role back while Calico cannot read an object. Calico
+// then takes in no change of BGPPeers, but still does what is written on Nodes.
 func healUnread(v *view) *Step {
 	if len(v.Problems) == 0 || v.Problems[0].Reason != reason.ObjectUnreadable {
 		return nil
@@ -69,7 +70,7 @@ func unsupported(p plan.Problem) *Step {
 	return &Step{Name: UnsupportedCluster, Reason: p.Message, Problem: &p, Again: poolPoll}
 }
 
-// unreadSelectors refuses BGPPeers of others of which it is not known which nodes they select.
+// unreadSelectors refuses BGPPeers if it is not known which nodes they select.
 func unreadSelectors(v *view) *plan.Problem {
 	names := simulate.Unread(v.Peers)
 	return plan.ProblemIf(len(names) > 0, "SelectorTooLong", "BGPPeer %s: a selector is longer than %d bytes or nests too many parentheses, or those of all BGPPeers are too long together, "+
@@ -89,8 +90,8 @@ func mixedAS(v *view) *plan.Problem {
 		one.Name, as(one), other.Name, as(other), do)
 }
 
-// refusesAddresses reports whether BGP addresses that give no sessions matter, which is where those are yet to come. Once reflectors are there, what
-// else fails is repaired all the same, also while the mesh is back.
+// refusesAddresses reports whether BGP addresses that give no sessions are refused: only before the first
+// reflector. Once there are reflectors, rrpool goes on repairing whatever else fails, even while the mesh is back.
 func (v *view) refusesAddresses() bool { return v.BGP.MeshOn() && v.isStarting() }
 
 // sharedAddress refuses two Ready nodes with one BGP address.
@@ -106,7 +107,7 @@ func sharedAddress(v *view) *plan.Problem {
 	return nil
 }
 
-// unreachable refuses a BGP address with which no other node can have a session: the wait for it would not end.
+// unreachable refuses a BGP address with which no other node can have a session: rrpool would wait for that session without end.
 func unreachable(v *view) *plan.Problem {
 	if !v.refusesAddresses() {
 		return nil
@@ -178,7 +179,8 @@ func (v *view) carried() string {
 	return words
 }
 
-// meshFirst returns what comes before the advice to remove what is not ours: with the mesh off, and not by us, routes may depend on it.
+// meshFirst returns what precedes the advice to remove objects that rrpool did
+// not make. If the mesh is off, and not by rrpool, routes may depend on them.
 func (v *view) meshFirst() string {
 	if v.BGP.MeshOn() || v.Relied() {
 		return ""
@@ -190,12 +192,12 @@ func (v *view) meshFirst() string {
 	return out + "switch the mesh on first and wait until its sessions are Established; then "
 }
 
-// ByAddress returns a BGPPeer of others whose sessions would end were the mesh switched on.
+// ByAddress returns a BGPPeer of others whose sessions would end if the mesh were switched on.
 func ByAddress(c plan.Cluster, roleLabel string) string {
 	return simulate.NewConfiguration(roleLabel, c.Nodes, c.BGP, c.Peers).ByAddress()
 }
 
-// orKeep returns the end of that advice: with the mesh off, and not by us, the cluster may also stay as it is.
+// orKeep returns the end of the advice that meshFirst begins. If the mesh is off, and not by rrpool, the cluster may also stay as it is.
 func (v *view) orKeep() string {
 	if v.BGP.MeshOn() || v.Relied() {
 		return " first"
@@ -213,9 +215,9 @@ func nameTaken(v *view) *plan.Problem {
 		"(it lacks the label app.kubernetes.io/managed-by=rrpool): %srename or delete it", p.Name, v.meshFirst())
 }
 
-// foreignPeer refuses a BGPPeer of others between nodes of the cluster. With one of ours for the same pair, which
-// of the two Calico renders is not defined. Peers outside the cluster (a rack switch) are fine. One that selects no node
-// now does so as soon as a node gets a label.
+// foreignPeer refuses a BGPPeer of others between nodes of the cluster: if one of rrpool's selects the same
+// pair, it is not defined which of the two Calico renders. Peers outside the cluster (a rack switch) are
+// fine. A BGPPeer that selects no node now is refused too, as it does so as soon as a node gets a label.
 func foreignPeer(v *view) *plan.Problem {
 	starting := v.isStarting()
 	p, found := plan.First(v.Peers, func(p plan.Peer) bool { return !p.Owned && Refused(p, v.Nodes, starting) })
@@ -261,7 +263,7 @@ func InCluster(p plan.Peer, nodes []plan.Node) bool {
 	return plan.IsMachineAddress(simulate.PeerAddress(p.PeerIP), nodes) && !isOfItself(p, nodes)
 }
 
-// isOfItself reports whether a BGPPeer is of the node that has its address, and of no other. Calico leaves it out.
+// isOfItself reports whether a BGPPeer selects only the node that has its peerIP. Calico leaves such a BGPPeer out.
 func isOfItself(p plan.Peer, nodes []plan.Node) bool {
 	address := simulate.PeerAddress(p.PeerIP)
 	other := func(n plan.Node) bool { return !slices.Contains(n.Addresses, address) }
@@ -269,8 +271,8 @@ func isOfItself(p plan.Peer, nodes []plan.Node) bool {
 	return selects(nodes) && !selects(plan.Filter(nodes, other))
 }
 
-// Refused reports whether rrpool does not act beside such a BGPPeer of others. One with an address of a machine that is not
-// the node's BGP address has not kept the reflectors from serving: only the start is refused.
+// Refused reports whether rrpool refuses to act because of p, a BGPPeer of others. If its peerIP is an address of a node's
+// machine, but not the BGP address, only the start is refused: reflectors that are there already serve in spite of it.
 func Refused(p plan.Peer, nodes []plan.Node, starting bool) bool {
 	if starting || p.PeerSelector != "" {
 		return InCluster(p, nodes)
@@ -279,23 +281,23 @@ func Refused(p plan.Peer, nodes []plan.Node, starting bool) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return slices.Contains(n.Addresses, address) }) && !isOfItself(p, nodes)
 }
 
-// foreignLabel refuses a label for reflectors, chosen by the user, that is in use for
-// something else. Our own default is not; see strayLabels.
+// foreignLabel refuses a role label chosen by the user that is in use for
+// something else. rrpool's own default label is not refused; see strayLabels.
 func foreignLabel(v *view) *plan.Problem {
 	n, found := plan.First(v.Nodes, func(n plan.Node) bool { return n.HasRoleLabel && !n.IsOurs() })
 	return plan.ProblemIf(found && !strings.HasPrefix(v.d.RoleLabel, ownPrefix), "ForeignLabel",
 		"node %s carries the label %s (spec.bgp.nodeLabel), which rrpool did not set: choose another label or remove it", n.Name, v.d.RoleLabel)
 }
 
-// tooFewNodes refuses a cluster in which no node is left to be a client: the mesh could never go.
+// tooFewNodes refuses a cluster in which no node would be left to be a client: the mesh could never go off.
 func tooFewNodes(v *view) *plan.Problem {
 	found := !v.d.Dedicated && v.isStarting() && v.total > 0 && len(v.Clients) > 0 && len(v.Clients)+len(v.Unready) <= v.total
 	return plan.ProblemIf(found, "TooFewNodes", "all %d nodes that speak BGP would be route reflectors, and none their client, "+
 		"which is what the full mesh is: add nodes, lower spec.sizing.min or spec.sizing.minPerZone, or delete this object", len(v.Clients))
 }
 
-// uselessReflectors refuses a cluster whose routes to pods BGP does not carry, so no machine is ordered to pass them on. Where that changes later
-// the reflectors stay: the mesh that they replaced would be of no use either.
+// uselessReflectors refuses a cluster in which BGP does not carry the routes to pods, so that no machine is ordered in
+// vain. If BGP stops carrying them later, the reflectors stay: the mesh that they replaced would be of no use either.
 func uselessReflectors(v *view) *plan.Problem {
 	keep := "keep the mesh and delete this object"
 	if !v.BGP.MeshOn() {
@@ -316,7 +318,7 @@ func uselessReflectors(v *view) *plan.Problem {
 	return nil
 }
 
-// outsidePools refuses addresses of pods that the mesh carries and route reflectors would not.
+// outsidePools refuses blocks of pod addresses that the mesh carries and route reflectors would not pass on.
 func outsidePools(v *view) *plan.Problem {
 	if !v.isStarting() {
 		return nil
@@ -331,8 +333,9 @@ func outsidePools(v *view) *plan.Problem {
 		"their pods could not be reached; make an IPPool again that contains them, with disabled: true so that no pod gets an address of it, or release them", plan.Few(outside))
 }
 
-// awaitBGP asks some nodes in turn for a report of an Established session before the first change: machines would be ordered for nothing. One
-// such report clears BGPUnknown. Under the Timer gate, which is for clusters without reports, nothing could, so the user's word counts.
+// awaitBGP waits before the first change until a node reports an Established session, if it is not known
+// whether calico-node runs BIRD: machines could be ordered for nothing. It asks some nodes in turn; one such
+// report clears BGPUnknown. The Timer gate is for clusters without reports, so there the user's word counts.
 func awaitBGP(v *view) *Step {
 	if v.BGPUnknown == "" || v.d.Timer || !v.isStarting() {
 		return nil

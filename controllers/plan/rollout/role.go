@@ -11,9 +11,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// healRoles puts back what was taken from a reflector by others. It has lost its
-// sessions with that already, so putting it back only adds. On the way back an in-place
-// node with half a role would otherwise give it back with sessions that nothing expects.
+// healRoles gives a reflector back the label or cluster ID that others have removed. The reflector has
+// lost its sessions with them already, so putting them back only adds sessions. This is done on the way
+// back too: an in-place node with half a role would give the role back with sessions that nothing expects.
 func healRoles(v *view) *Step {
 	if v.d.Dedicated && v.d.Mode == v1alpha1.ModeFullMesh {
 		return nil
@@ -21,7 +21,7 @@ func healRoles(v *view) *Step {
 	s := do("HealReflectors", "")
 	nodes := v.wanted
 	if !v.d.Dedicated {
-		nodes = v.Current // half a role is worse than either, even on a node that is to go
+		nodes = v.Current // half a role is worse than all of it or none, even on a node that is to go
 	}
 	for _, n := range nodes {
 		if v.isRoleIncomplete(n) {
@@ -35,8 +35,8 @@ func healRoles(v *view) *Step {
 	return s.ifAny()
 }
 
-// relabel gives reflectors the label that spec.bgp.nodeLabel names now, beside the former.
-// Once all nodes know of it, BGPPeers that select by it render the same sessions. On the way back only in-place reflectors need it.
+// relabel gives reflectors the label that spec.bgp.nodeLabel names now, and leaves the former one. Once all nodes know of
+// the new label, BGPPeers that select by it render the same sessions. On the way back only in-place reflectors need it.
 func relabel(v *view) *Step {
 	if v.d.Mode == v1alpha1.ModeFullMesh && (v.d.Dedicated || !v.hasFormerLabel()) {
 		return nil
@@ -58,8 +58,8 @@ func (v *view) hasFormerLabel() bool {
 	return slices.ContainsFunc(v.Peers, func(p plan.Peer) bool { return p.Owned && topology.RoleLabel(p, v.d.RoleLabel) != v.d.RoleLabel })
 }
 
-// isRoleIncomplete reports whether a part of what makes a node a reflector is gone. An in-place node that has
-// lost all but our mark is an ordinary client again, and promoted as such.
+// isRoleIncomplete reports whether a reflector lacks the role label, the cluster ID or rrpool's annotation. An
+// in-place node that has lost both label and cluster ID is an ordinary client again, and is promoted like one.
 func (v *view) isRoleIncomplete(n plan.Node) bool {
 	if !n.IsOurs() || !v.d.Dedicated && !n.HasRoleLabel && n.ClusterID == "" {
 		return false
@@ -67,8 +67,8 @@ func (v *view) isRoleIncomplete(n plan.Node) bool {
 	return !n.HasLabelAndID() || !n.Marked
 }
 
-// changeID gives a reflector the wanted cluster ID. With its old one it still
-// works, so they change one at a time, while the others serve.
+// changeID gives a reflector the wanted cluster ID. Reflectors still work
+// with their old one, so they change one at a time, while the others serve.
 func changeID(v *view) *Step {
 	n, ok := plan.First(v.wanted, func(n plan.Node) bool { return n.IsOurs() && n.ClusterID != v.clusterID })
 	if !ok {
@@ -90,8 +90,8 @@ func changeID(v *view) *Step {
 	return change
 }
 
-// promote gives the role to dedicated nodes that are Ready. They run no workloads, so their own sessions may
-// restart. At the start it waits for all of them: a pool that never becomes complete leaves the cluster as it was.
+// promote gives the role to dedicated nodes that are Ready. They run no workloads, so their own sessions may restart. At
+// the start of a migration it waits for all of them: if the pool never becomes complete, the cluster stays as it was.
 func promote(v *view) *Step {
 	if v.isStarting() && !v.mayStart() {
 		return nil
@@ -112,10 +112,10 @@ func promote(v *view) *Step {
 	return s
 }
 
-// mayStart reports whether all wanted nodes are there, of a pool that is known to be as wanted.
+// mayStart reports whether all wanted nodes are Ready and, if they are dedicated, the pool is known to be as wanted.
 func (v *view) mayStart() bool {
 	if !v.d.Dedicated {
-		return v.isReady() && len(v.Clients) > v.total // without a client the mesh could never go
+		return v.isReady() && len(v.Clients) > v.total // without a client the mesh could never go off
 	}
 	return v.isReady() && v.Pool != nil && v.Pool.Drifted == ""
 }
@@ -125,7 +125,7 @@ func (v *view) isUntainted(n plan.Node) bool {
 	return v.d.Taint != "" && n.LacksTaint(v.d.Taint)
 }
 
-// demote takes the role from the reflectors, one a step, once the mesh carries every pair of nodes.
+// demote takes the role from the reflectors, one per step, once the mesh carries every pair of nodes.
 func demote(v *view) *Step {
 	if len(v.Current) == 0 {
 		return nil
@@ -146,7 +146,8 @@ func demote(v *view) *Step {
 	return s
 }
 
-// removeSurplus takes the role from dedicated reflectors that are not wanted, one at a time. Its worker goes before the next.
+// removeSurplus takes the role from dedicated reflectors that are not wanted,
+// one at a time. The worker of one goes before the next one gives up its role.
 func removeSurplus(v *view) *Step {
 	surplus := v.surplus()
 	if v.Pool == nil || len(surplus) == 0 {
@@ -198,8 +199,8 @@ func (v *view) lackPeering(g *evidence.Proof, n plan.Node) {
 	}
 }
 
-// peeringOn returns a BGPPeer that a ClusterPeering still has on a node that can use it. It goes as soon as a session of another
-// node is Established; without one nothing is lost with the worker.
+// peeringOn returns a BGPPeer of a ClusterPeering on n, if n can use it and another node has an Established session of the
+// same ClusterPeering. Such a BGPPeer is about to be deleted. If no other node has a session, nothing is lost with the worker.
 func (v *view) peeringOn(n plan.Node) (plan.Peer, bool) {
 	return plan.First(v.Peers, func(p plan.Peer) bool {
 		return p.Peering != "" && p.Node == n.Name && plan.Usable(n) && v.isPeeredElsewhere(p)
@@ -211,7 +212,7 @@ func (v *view) isPeeredElsewhere(p plan.Peer) bool {
 	return slices.ContainsFunc(v.Peers, func(q plan.Peer) bool { return q.Peering == p.Peering && q.Node != p.Node && v.ev.IsEstablished(q) })
 }
 
-// RemoveStrayLabel is the step that takes our label from a node that is no reflector.
+// RemoveStrayLabel is the name of the step that removes rrpool's label from a node that is no reflector.
 const RemoveStrayLabel = "RemoveStrayLabel"
 
 // isStrayLabel reports whether a node carries our label and is no reflector.
@@ -219,9 +220,9 @@ func (v *view) isStrayLabel(n plan.Node) bool {
 	return n.HasRoleLabel && n.ClusterID == "" && (!n.IsOurs() || v.ev.IsMislabelled(n))
 }
 
-// strayLabels takes our label from nodes that others put it on. Such a node has no cluster ID and reflects nothing.
-// While the mesh is on and our BGPPeers exist, the label has turned the node's mesh sessions into others, and
-// taking it away restarts them once more: that needs reflectors that serve.
+// strayLabels removes rrpool's label from nodes that others put it on. Such a node has no cluster ID
+// and reflects nothing. If the mesh is on and rrpool has BGPPeers, the label has replaced the node's
+// mesh sessions by others, and its removal restarts them once more. That needs reflectors that serve.
 func strayLabels(v *view) *Step {
 	n, ok := plan.First(v.Nodes, func(n plan.Node) bool { return v.isStrayLabel(n) && !v.keepsLabel(n) })
 	if !ok || !strings.HasPrefix(v.d.RoleLabel, ownPrefix) {
@@ -237,8 +238,8 @@ func strayLabels(v *view) *Step {
 	return v.onceServed(s)
 }
 
-// onceServed holds the removal of a label back until the reflectors serve all other nodes.
-// As long as they have not got their sessions, what gives them those comes first.
+// onceServed holds the removal of a label back until the reflectors serve all other nodes. While they lack sessions
+// it returns nil, so that the rules that bring these up come first; on the way back there are none, and it does not.
 func (v *view) onceServed(s *Step) *Step {
 	g := v.ev.Prove(evidence.Claim{
 		Reflectors: v.ev.Serving(), Clients: slices.DeleteFunc(slices.Clone(v.Clients), v.ev.IsMislabelled), AsConfigured: true,
@@ -274,7 +275,7 @@ func (v *view) labelled() (names []string) {
 	return names
 }
 
-// awaitReports waits for reflectors that do not answer, or not readably.
+// awaitReports waits for reflectors that do not report, or whose reports cannot be read.
 func awaitReports(v *view) *Step {
 	why, missing := v.ev.Unreported()
 	if len(missing) == 0 {

@@ -13,7 +13,7 @@ import (
 type rule struct {
 	// name is stable, for status, logs and metrics.
 	name string
-	// when is where the rule applies.
+	// when says in which situations the rule applies.
 	when when
 	// propose returns the step, nil where the rule has none.
 	propose func(*view) *Step
@@ -21,7 +21,7 @@ type rule struct {
 	doc string
 }
 
-// when is a set of conditions; those that are left out may be either way.
+// when is a set of conditions that all have to hold. An empty condition always holds.
 type when struct {
 	mode  mode
 	nodes nodes
@@ -67,7 +67,7 @@ func (w when) holds(v *view) bool {
 	return anyOr(w.mode, is.mode) && anyOr(w.nodes, is.nodes) && anyOr(w.slots, is.slots) && anyOr(w.mesh, is.mesh)
 }
 
-// anyOr reports whether a condition is left out or holds.
+// anyOr reports whether a condition is empty, or is what is the case.
 func anyOr[T ~string](condition, is T) bool { return condition == "" || condition == is }
 
 // String names the conditions.
@@ -81,7 +81,7 @@ func (w when) String() string {
 	return strings.Join(out, ", ")
 }
 
-// rules in order of urgency: the first that has a step decides.
+// rules are sorted by urgency: the first one that returns a step decides.
 var rules = []rule{
 	{"Locked", when{}, locked, "nothing is written while Calico's datastore is locked, or its objects are moved to another API group"},
 	{"SafetyNet", when{mesh: meshOff}, safetyNet, "the mesh comes on where too few reflectors serve"},
@@ -141,8 +141,8 @@ var rules = []rule{
 	{"Steady", when{}, steady, "there is nothing to do"},
 }
 
-// steady says what carries the routes, as there is nothing to do. A deletion that the cloud has given up is asked for again; nothing waits
-// for that.
+// steady returns the step with nothing to do, which says what carries the routes. If the cloud
+// has given up the deletion of a worker, the step asks for it again, without waiting for it.
 func steady(v *view) *Step {
 	s := &Step{Name: Steady}
 	switch {

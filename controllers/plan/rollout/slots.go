@@ -9,23 +9,23 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// arrangement is the slots and sessions of reflectors that are not all alike: dedicated ones of another topology than Single, or
-// on the way from one to the other.
+// arrangement holds the slots and sessions of reflectors that are not all alike: dedicated
+// ones of another topology than Single, or on the way from one topology to another.
 type arrangement struct {
 	topology.Layout
 	slots map[string]topology.Slot // by node
-	// is what the nodes have configured; the mesh does not count.
+	// is holds what is configured on the nodes now, without the mesh.
 	is *simulate.Configuration
-	// now is what comes of that with every node up, then what will once everything is as planned; see goal.
+	// now is the network that results from is if every node is up. then is the one that results once everything is as planned; see goal.
 	now, then *simulate.Network
-	// edited: a BGPPeer is gone or not as planned, or the label of a rack is not there.
+	// edited: a planned BGPPeer is missing or different, or a client lacks the label of its rack.
 	edited bool
 }
 
-// arranged reports whether reflectors have slots that differ.
+// arranged reports whether the reflectors are not all alike, and have slots that differ.
 func (t *target) arranged() bool { return t.arrangement != nil }
 
-// needsSlots reports whether reflectors are not all alike, not yet, or no longer.
+// needsSlots reports whether the reflectors are to differ in their slots, or still do.
 func (t *target) needsSlots() bool {
 	if !t.d.Dedicated {
 		return false
@@ -36,7 +36,7 @@ func (t *target) needsSlots() bool {
 		slices.ContainsFunc(t.Nodes, func(n plan.Node) bool { return n.Rack != "" })
 }
 
-// isScoped reports whether Single's BGPPeers are as they have to be beside another topology.
+// isScoped reports whether a BGPPeer of Single selects only reflectors of Single and Quorum, as it has to beside another topology.
 func (t *target) isScoped() bool {
 	return slices.ContainsFunc(topology.Scoped(t.d.RoleLabel, t.session()), func(p plan.Peer) bool {
 		have, ok := t.peer(p.Name)
@@ -44,7 +44,7 @@ func (t *target) isScoped() bool {
 	})
 }
 
-// arrange gives every reflector its slot, and makes the two networks.
+// arrange gives every reflector its slot, and determines the planned BGPPeers and the present network.
 func (t *target) arrange() {
 	layout := topology.Layout{Kind: v1alpha1.TopologySingle, Peers: t.peers} // on the way back no reflector moves
 	if t.d.Mode == v1alpha1.ModeRouteReflector {
@@ -79,7 +79,8 @@ func (t *target) configuration(nodes []plan.Node, peers []plan.Peer) *simulate.C
 	return simulate.NewConfiguration(t.d.RoleLabel, nodes, bgp, peers)
 }
 
-// assigned returns all nodes as they are once each is in its slot, clients in their racks: one without a slot has no role.
+// assigned returns all nodes as they will be once each reflector is in its
+// slot and each client in its rack. A reflector without a slot loses the role.
 func (t *target) assigned() []plan.Node {
 	out := t.arrangement.Applied(t.Nodes, t.d.RoleLabel)
 	for i, n := range out {
@@ -90,9 +91,9 @@ func (t *target) assigned() []plan.Node {
 	return out
 }
 
-// scoped returns the BGPPeers of the layout. Single's select every reflector, whatever its slot. Beside reflectors with
-// other cluster IDs, those that are there and those that are to come, they must not: all would pass on each other's
-// routes, and the paths multiply. So where any of Single's is there, it is scoped before the first of these comes.
+// scoped returns the BGPPeers of the layout. Those of Single select every reflector, whatever its slot. Beside reflectors
+// with other cluster IDs, present or to come, they must not: all reflectors would pass on each other's routes, and the
+// paths would multiply. So if any BGPPeer of Single exists, it is scoped before the first of these reflectors comes.
 func (t *target) scoped(layout topology.Layout) []plan.Peer {
 	slots := func(kinds ...v1alpha1.TopologyType) bool {
 		return slices.ContainsFunc(t.Current, func(n plan.Node) bool {
@@ -113,7 +114,8 @@ func (t *target) scoped(layout topology.Layout) []plan.Peer {
 	return layout.Peers
 }
 
-// slot returns where a reflector belongs, and its cluster ID, in mode RouteReflector. Without an arrangement all have the same.
+// slot returns the slot in which a reflector belongs, and its cluster ID, in mode
+// RouteReflector. Without an arrangement all reflectors have the slot "" and the same ID.
 func (t *target) slot(n plan.Node) (name, id string) {
 	if !t.arranged() {
 		return "", t.clusterID
@@ -130,13 +132,13 @@ func (t *target) setReflector(n plan.Node) plan.Action {
 
 func everyNode(string) bool { return true }
 
-// withSlot returns a node in a slot, or without one.
+// withSlot returns a node with this slot and cluster ID, or without the role if slot is "".
 func withSlot(n plan.Node, slot, id string) plan.Node {
 	n.HasRoleLabel, n.Slot, n.ClusterID = slot != "", slot, id
 	return n
 }
 
-// goal returns the network that is wanted, nil where all reflectors are alike.
+// goal returns the planned network, nil if all reflectors are alike.
 func (t *target) goal() *simulate.Network {
 	if t.arrangement == nil {
 		return nil

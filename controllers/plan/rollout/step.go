@@ -45,16 +45,16 @@ type ObservedWorker struct {
 	ID, Node, Zone string
 	// Failed: it will not become or stay a node without being replaced.
 	Failed bool
-	// Deleting: it is on its way out.
+	// Deleting: the worker is on its way out.
 	Deleting bool
-	// DeleteFailed: and the cloud has given that up.
+	// DeleteFailed: the cloud has given up deleting the worker.
 	DeleteFailed bool
-	// LeavingSince is since when that was seen, zero for a moment ago.
+	// LeavingSince is since when the worker has been seen Deleting, zero if only just now.
 	LeavingSince time.Time
 	// Pending: the cloud sets it up, for the first time or anew. A reload takes up to an hour.
 	Pending bool
-	// Outdated: the cloud has a newer version for it, and the spec lets rrpool replace it for that; or it is Former:
-	// the spec wants other workers, and those that come are such.
+	// Outdated: the cloud has a newer version for the worker and the spec allows replacing it for that,
+	// or it is Former. Former: the spec now wants other workers, and new ones are made like that.
 	Outdated, Former bool
 	Message          string
 }
@@ -63,8 +63,7 @@ type ObservedWorker struct {
 type Desired struct {
 	// Mode is where the cluster is to go, never Paused.
 	Mode v1alpha1.Mode
-	// Dedicated: the nodes of the provider's pool run nothing but BGP. Otherwise they
-	// are busy: their own pods must not lose a packet either.
+	// Dedicated: the nodes of the provider's pool run nothing but BGP. Otherwise they run pods, which must not lose a packet either.
 	Dedicated bool
 	// Pool is the pool that is wanted.
 	Pool plan.PoolTarget
@@ -80,25 +79,25 @@ type Desired struct {
 	RoleLabel string
 	// Taint is what keeps workloads off dedicated nodes, written key=value:effect; "" for none.
 	Taint string
-	// Password of the reflector sessions; nil: as the mesh has, or had, it.
+	// Password of the reflector sessions; nil means the one that the mesh has, or had.
 	Password *plan.SecretRef
-	// Timer: there are no session reports; wait fixed times instead.
+	// Timer: there are no session reports, and fixed times are waited instead.
 	Timer bool
 	// SessionTimeout is how long a wait may last before it is called stuck.
 	SessionTimeout time.Duration
 	// NotReadyGrace is how long a reflector may be NotReady before it is replaced.
 	NotReadyGrace time.Duration
-	// RemovalDelay is the least time the others have been Established before a reflector is removed.
+	// RemovalDelay is how long the sessions of the other reflectors must have been Established before a reflector is removed.
 	RemovalDelay time.Duration
-	// MinServing and NetAfter are the safety net: fewer reflectors serving for
-	// longer than NetAfter switch the mesh on.
+	// MinServing and NetAfter configure the safety net: if fewer than MinServing
+	// reflectors serve for longer than NetAfter, the mesh is switched on.
 	MinServing int
 	NetAfter   time.Duration
-	// Invalid is why the spec cannot be carried out, nil where it can.
+	// Invalid is why the spec cannot be carried out, nil if it can.
 	Invalid *plan.Problem
 }
 
-// dedicated: the node runs nothing but BGP.
+// dedicated reports whether the node runs nothing but BGP.
 func (d Desired) dedicated(n plan.Node) bool { return d.Dedicated && n.Pooled }
 
 // Step is the next thing to do. All its actions are safe together and in order.
@@ -110,17 +109,17 @@ type Step struct {
 	// Reason says why this step, and why now.
 	Reason  string
 	Actions []plan.Action
-	// Ahead is what is written first, as far as it is known, while nothing of it is there yet: before the actions are taken,
-	// the datastore is to be asked whether it would take it.
+	// Ahead are the first writes of a migration, as far as they are known, while none of them is made.
+	// Before the actions are taken, the datastore is to be asked by dry runs whether it would accept them.
 	Ahead []plan.Action
 	// Disrupts says whose pods the actions cut off for some seconds.
 	Disrupts []Disruption
 	// WaitingFor names exactly what is missing before the next step, sorted.
 	WaitingFor []string
-	// Awaits is what kind of thing WaitingFor names. When that takes longer than Timeout, it is a problem; 0: never.
+	// Awaits is what kind of thing WaitingFor names. A wait longer than Timeout is a problem; 0 means no limit.
 	Awaits  Awaited
 	Timeout time.Duration
-	// Settle is how long the routes of sessions may take where the step looks at sessions, else 0.
+	// Settle is how long sessions may take to exchange their routes, if the step waits for sessions, else 0.
 	Settle time.Duration
 	// Watch is the set of node statuses that this step needs.
 	Watch []plan.StatusRequest
@@ -134,8 +133,8 @@ type Step struct {
 	Stray []string
 	// Leaving: a dedicated node is about to go; see Memory.LeavingSince.
 	Leaving bool
-	// Unserved names the Ready clients that lack a session with every reflector for longer
-	// than sessions take to start; nil while that is unknown.
+	// Unserved names the Ready clients that have lacked a session with any
+	// reflector for longer than sessions take to start; nil while that is unknown.
 	Unserved []string
 	// Labelled names the nodes whose stray label is left for a while, as others put it on again and again.
 	Labelled []string
@@ -145,7 +144,7 @@ type Step struct {
 	Drains string
 	// Again is when to look again even if nothing changes; 0: no need.
 	Again time.Duration
-	// Reflectors is the set this step works towards or relies on, sorted by node.
+	// Reflectors are the current reflectors with their sessions, sorted by node.
 	Reflectors []evidence.Reflector
 }
 
@@ -162,7 +161,7 @@ const (
 	AwaitsWorkers Awaited = "workers"
 	// AwaitsBGP: a sign that calico-node runs BIRD.
 	AwaitsBGP Awaited = "BGP"
-	// AwaitsOwner: whoever writes a field as well to leave it to rrpool.
+	// AwaitsOwner: whoever else writes a field has to leave it to rrpool.
 	AwaitsOwner Awaited = "owner"
 	// AwaitsPeering: BGPPeers of a ClusterPeering that are to go.
 	AwaitsPeering Awaited = "peering"
@@ -171,26 +170,26 @@ const (
 // WorkersTimeout is how long machines may take to come or go: 20 minutes and more are usual.
 const WorkersTimeout = time.Hour
 
-// LeavingLimit is how long a worker may be on its way out until nothing waits for that any more: it may take a person.
+// LeavingLimit is how long other steps wait for a worker that is on its way out. After that its deletion may need a person.
 const LeavingLimit = 30 * time.Minute
 
-// Disruption cuts the pods of a node off from those of another, or of all others where From is "".
+// Disruption says that the pods of Node are cut off from those of node From, or of all other nodes if From is "".
 type Disruption struct{ Node, From string }
 
 // Steady is the name of the step that has nothing to do.
 const Steady = "Steady"
 
-// do is a step that waits for nothing.
+// do returns a step that waits for nothing.
 func do(name, reason string, actions ...plan.Action) *Step {
 	return &Step{Name: name, Reason: reason, Actions: actions}
 }
 
-// ensure is a step that has the cloud change the pool.
+// ensure returns a step that makes the cloud change the pool.
 func ensure(name, reason string, want plan.PoolTarget) *Step {
 	return &Step{Name: name, Reason: reason, Actions: []plan.Action{plan.EnsurePool{Want: want}}, Again: poolPoll, Awaits: AwaitsWorkers}
 }
 
-// ifAny is the step, nil where it has no actions.
+// ifAny returns the step, or nil if it has no actions.
 func (s *Step) ifAny() *Step {
 	if len(s.Actions) == 0 {
 		return nil

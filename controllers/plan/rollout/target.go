@@ -12,26 +12,26 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// target is where the cluster is to go: which nodes are to be reflectors, in which slots, by which BGPPeers, and of which pool. Nothing of it
-// depends on sessions or routes.
+// target is where the cluster is to go: which nodes are to be reflectors, in which
+// slots, by which BGPPeers, and of which pool. It does not depend on sessions or routes.
 type target struct {
 	Observed
 	evidence.Roles
 	d     Desired
 	clock *evidence.Clock
 
-	// wanted are the nodes of the pool that should reflect; absent should too and are
-	// not in the pool yet; total is how many there should be.
+	// wanted are the nodes of the pool that should be reflectors. absent are nodes that should
+	// be too, but are not in the pool yet. total is how many reflectors there should be.
 	wanted, absent []plan.Node
 	total          int
-	// clusterID is that of reflectors that are all alike.
+	// clusterID is the one that all reflectors have if they are all alike.
 	clusterID string
 	// poolForNow is the pool that is wanted for now, see poolNow; nodesLeave: it has nodes that are leaving.
 	poolForNow plan.PoolTarget
 	nodesLeave bool
 	// peers are the BGPPeers that are to be there.
 	peers []plan.Peer
-	// arrangement is nil where all reflectors are alike.
+	// arrangement is nil if all reflectors are alike.
 	arrangement *arrangement
 }
 
@@ -66,7 +66,7 @@ func (t *target) network() evidence.Network {
 	return n
 }
 
-// inAssignedSlot reports whether a node is a reflector as wanted.
+// inAssignedSlot reports whether a node has the role with the slot and the cluster ID that are planned for it.
 func (t *target) inAssignedSlot(n plan.Node) bool {
 	slot, id := t.slot(n)
 	return n.Marked && n.HasRoleLabel && n.ClusterID == id && (!t.arranged() || n.Slot == slot)
@@ -86,8 +86,8 @@ func (t *target) zones() int {
 	return max(len(plan.Zones(t.Nodes, func(n plan.Node) bool { return n.Pooled })), 1)
 }
 
-// session returns what our BGPPeers share: the password and restart time that the mesh has, or had. Authentication is
-// never dropped because the object that it was written on has been deleted: our own peers remember it.
+// session returns the password and restart time that rrpool's BGPPeers share: those that the mesh has, or had, or the password of the spec.
+// If the object with the password has been deleted, the password of rrpool's own BGPPeers is kept, so that authentication is never dropped.
 func (t *target) session() topology.Session {
 	mesh, saved := t.BGP.Mesh, plan.Mesh{}
 	if t.BGP.Saved != nil {
@@ -148,10 +148,9 @@ func (t *target) nodeOf(w ObservedWorker) (plan.Node, bool) {
 	return plan.Node{}, false
 }
 
-// poolNow returns the pool that is wanted for now: one more worker in each zone while a node is leaving, for leavingTime
-// already. A worker that the cloud deletes is not one of them: it refills the zone by itself, or is asked to. Neither is
-// one that the cloud reloads: it comes back, mostly before a new one would. The mesh carries everything while it is on,
-// so nothing is ordered then, and what was ordered is kept.
+// poolNow returns the pool that is wanted for now. Once a node has been leaving for leavingTime, each zone gets one more worker. A worker that
+// the cloud deletes does not count as leaving: the cloud refills the zone by itself, or is asked to. Nor does one that the cloud reloads: it
+// comes back, mostly before a new one would. While the mesh is on it carries everything, so nothing is ordered, but what was ordered is kept.
 func (t *target) poolNow() plan.PoolTarget {
 	want := t.d.Pool
 	switch {
@@ -167,7 +166,7 @@ func (t *target) poolNow() plan.PoolTarget {
 	return want
 }
 
-// isRelieved reports whether a node is leaving and has, or gets, a substitute.
+// isRelieved reports whether a node is leaving and gets a substitute.
 func (t *target) isRelieved(n plan.Node) bool {
 	if !t.isLeaving(n) {
 		return false
@@ -176,7 +175,7 @@ func (t *target) isRelieved(n plan.Node) bool {
 	return ok && !w.Deleting && !w.Pending
 }
 
-// rules returns those of the choice among in-place nodes.
+// rules returns the rules by which in-place nodes are chosen.
 func (t *target) rules() selection.Rules {
 	return selection.Rules{
 		PerZone: t.d.Pool.SizePerZone, Zones: t.d.Pool.Zones,
@@ -184,7 +183,7 @@ func (t *target) rules() selection.Rules {
 	}.Of(t.Nodes)
 }
 
-// isStuck reports whether a node was chosen and its calico-node fails for longer than the grace before it has got the role.
+// isStuck reports whether a node has no role yet and its calico-node has been failing for longer than the grace.
 func (t *target) isStuck(n plan.Node) bool {
 	return !n.IsOurs() && n.CalicoNode.Failing() && t.clock.Passed(plan.Latest(n.CalicoNode.Since, t.ClockSet), t.d.NotReadyGrace)
 }
@@ -204,7 +203,7 @@ func (t *target) choose() (wanted, absent []plan.Node) {
 	return wanted, absent
 }
 
-// group returns the nodes in the role, or in half of it, the longest in the role first.
+// group returns the nodes with the role label or a cluster ID, the longest in the role first.
 func (t *target) group() []plan.Node {
 	out := plan.Filter(t.Current, func(n plan.Node) bool { return n.HasRoleLabel || n.ClusterID != "" })
 	slices.SortFunc(out, func(a, b plan.Node) int {
@@ -213,8 +212,8 @@ func (t *target) group() []plan.Node {
 	return out
 }
 
-// groupID returns the cluster ID that in-place reflectors share. One that differs from the spec's stays until the
-// cluster has been back on the mesh: changing it would restart the reflectors' own sessions, and they have pods.
+// groupID returns the cluster ID that most in-place reflectors have. If it differs from the spec's, it stays until
+// the cluster has been back on the mesh: changing it would restart the reflectors' own sessions, and they have pods.
 func (t *target) groupID() string {
 	count := map[string]int{}
 	for _, n := range t.group() {
@@ -236,5 +235,5 @@ func Starting(c plan.Cluster) bool {
 	return c.BGP.Saved == nil && (c.BGP.MeshOn() || !c.Relied()) && !slices.ContainsFunc(c.Nodes, plan.Node.IsOurs)
 }
 
-// leavingTime is how long nodes have to be leaving until workers are ordered for them: a cordon may be over soon.
+// leavingTime is how long nodes must have been leaving before workers are ordered for them, as a cordon may be over soon.
 const leavingTime = 90 * time.Second

@@ -13,9 +13,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// reassign moves reflectors from the slot they have to the one they should have. A new slot that changes no session
-// is taken at once. Otherwise all sessions of that reflector start anew, so they move one at a time, while the
-// others keep every two clients in touch.
+// reassign moves reflectors from the slot they have to the one they should have. If the new slot ends and restarts no session, a reflector gets
+// it without waiting. Otherwise all its sessions start anew, so reflectors move one at a time, while the others keep every two clients connected.
 func reassign(v *view) *Step {
 	misplaced := v.misplaced()
 	if len(misplaced) == 0 {
@@ -30,7 +29,7 @@ func reassign(v *view) *Step {
 	return v.moveOne(misplaced)
 }
 
-// moveAll moves them all at once, while the mesh carries the routes.
+// moveAll moves all misplaced reflectors in one step, while the mesh carries the routes.
 func (v *view) moveAll(misplaced []plan.Node) *Step {
 	s := do("MoveReflectors", "the route reflectors change their slots, and too few of them could go on serving meanwhile")
 	for _, n := range misplaced {
@@ -39,8 +38,8 @@ func (v *view) moveAll(misplaced []plan.Node) *Step {
 	return v.underMesh(s)
 }
 
-// meshAnyway is up to how many clients the mesh takes over where there are too few
-// reflectors to move one at a time: a mesh of that size does no harm.
+// meshAnyway is the number of clients up to which the mesh takes over if there
+// are too few reflectors to move one at a time. A mesh of that size does no harm.
 const meshAnyway = 100
 
 // misplaced returns the reflectors that have another slot than they should, in the order in which
@@ -56,7 +55,7 @@ func (v *view) misplaced() []plan.Node {
 	return out
 }
 
-// rename gives those their slots of whose sessions none ends by it.
+// rename gives their slots to those misplaced reflectors that neither lose nor restart a session by that.
 func (v *view) rename(misplaced []plan.Node) *Step {
 	s := do("MoveReflectors", "the slots of the topology are others; no session ends by that")
 	nodes := slices.Clone(v.Nodes)
@@ -76,14 +75,14 @@ func (v *view) rename(misplaced []plan.Node) *Step {
 	return s.ifAny()
 }
 
-// moveOne moves the first reflector that the others can do without.
+// moveOne moves the first misplaced reflector that the others can do without.
 func (v *view) moveOne(misplaced []plan.Node) *Step {
 	serving := v.ev.Serving()
 	spared := func(rs []plan.Node) func(plan.Node) bool {
 		return func(n plan.Node) bool {
 			need := v.needs(n)
 			without := v.ev.Depth(plan.Others(rs, n), need)
-			return without >= need || without > 0 && without == v.ev.Depth(rs, need) // it is of no use where it is
+			return without >= need || without > 0 && without == v.ev.Depth(rs, need) // in its present slot it adds nothing
 		}
 	}
 	n, ok := plan.First(misplaced, spared(serving))
@@ -106,9 +105,8 @@ func (v *view) moveOne(misplaced []plan.Node) *Step {
 	return do("MoveReflectors", reason, v.setReflector(n))
 }
 
-// needs returns how many reflectors have to keep any two clients in touch while n moves: two,
-// where the topology has more. Where the slot or ID of a reflector was changed by
-// others, those of its rack may be fewer, and it has to be put right all the same.
+// needs returns how many reflectors have to keep any two clients connected while n moves: two, if the topology has more than
+// that, else one. If others have changed the slot or ID of n, its rack may have fewer, and n has to be put right all the same.
 func (v *view) needs(n plan.Node) int {
 	depth := v.arrangement.Depth
 	if topology.KindOf(n.Slot) == v.arrangement.Kind {
@@ -117,8 +115,8 @@ func (v *view) needs(n plan.Node) int {
 	return min(2, max(1, depth))
 }
 
-// narrow writes BGPPeers of ours that are to select fewer nodes, one at a time, once
-// the reflectors serve everyone without the sessions that end.
+// narrow writes rrpool's BGPPeers that are to select fewer nodes, one at a
+// time, once the reflectors serve every node without the sessions that end.
 func narrow(v *view) *Step {
 	if !v.isComplete() {
 		return nil
@@ -135,7 +133,7 @@ func narrow(v *view) *Step {
 	lacking, without := v.lacks(), make([]int, len(wide))
 	for i, want := range wide {
 		if without[i] = v.lacks(want); without[i] > lacking {
-			continue // sessions would end that are wanted: another BGPPeer is to select them first
+			continue // wanted sessions would end: another BGPPeer has to select their nodes first
 		}
 		reason := fmt.Sprintf("BGPPeer %s is to select fewer nodes", want.Name)
 		if g := v.ev.Prove(evidence.Claim{Reflectors: v.wanted}); !g.IsComplete() {
@@ -146,8 +144,8 @@ func narrow(v *view) *Step {
 	return v.overlap(wide, without)
 }
 
-// overlap lets a BGPPeer select what another one is to leave to it, beside what it selects now. without is what lacks
-// once each of them is written alone.
+// overlap makes a BGPPeer select, beside its present nodes, those that another one is to
+// leave to it. without[i] is how many wanted sessions are missing if only wide[i] is written.
 func (v *view) overlap(wide []plan.Peer, without []int) *Step {
 	for i, leaves := range wide {
 		for _, takes := range wide {
@@ -166,8 +164,8 @@ func (v *view) lacks(written ...plan.Peer) int {
 	return simulate.Compare(v.configuration(v.assigned(), v.peers), v.configuration(v.Nodes, v.with(written...))).Removed
 }
 
-// widen returns what may be written of a BGPPeer now without any session ending: itself, or itself and what is there.
-// ok is false where that does nothing new, restarts is true where sessions would start anew.
+// widen returns the form of a BGPPeer that may be written now without ending a session: want itself, or the union of
+// have and want. ok is false if there is nothing to add or no such form, restarts is true if sessions would start anew.
 func (v *view) widen(have, want plan.Peer) (peer plan.Peer, ok, restarts bool) {
 	change := v.effect(want)
 	switch {
@@ -188,7 +186,7 @@ func (v *view) effect(p plan.Peer) simulate.Change {
 	return simulate.Compare(v.configuration(v.Nodes, v.Peers), v.configuration(v.Nodes, v.with(p)))
 }
 
-// with returns the BGPPeers once these are written.
+// with returns all BGPPeers as they are once these are written.
 func (v *view) with(written ...plan.Peer) []plan.Peer {
 	peers := slices.DeleteFunc(slices.Clone(v.Peers), func(x plan.Peer) bool {
 		return slices.ContainsFunc(written, func(w plan.Peer) bool { return w.Name == x.Name })
@@ -198,13 +196,13 @@ func (v *view) with(written ...plan.Peer) []plan.Peer {
 	return peers
 }
 
-// sameOptions reports whether two BGPPeers differ at most in whom they select.
+// sameOptions reports whether two BGPPeers differ at most in their selectors.
 func sameOptions(a, b plan.Peer) bool {
 	a.NodeSelector, a.PeerSelector = b.NodeSelector, b.PeerSelector
 	return plan.SamePeer(a, b)
 }
 
-// union returns a BGPPeer that selects what either selects, with the options of want.
+// union returns a BGPPeer that selects the nodes of both, with the options of want.
 func union(have, want plan.Peer) plan.Peer {
 	want.NodeSelector = either(have.NodeSelector, want.NodeSelector)
 	want.PeerSelector = either(have.PeerSelector, want.PeerSelector)
@@ -254,8 +252,8 @@ func (v *view) usesRacks() bool {
 	})
 }
 
-// untilScopedPeersRendered returns how long nodes may still need to render Single's BGPPeers as they have to be beside another topology.
-// Until then no reflector of that topology may come.
+// untilScopedPeersRendered returns how long nodes may still need to render the scoped BGPPeers of Single,
+// as they have to be beside another topology. Until then no reflector of that other topology may come.
 func (v *view) untilScopedPeersRendered() time.Duration {
 	if !v.arranged() || v.arrangement.Kind == v1alpha1.TopologySingle {
 		return 0
