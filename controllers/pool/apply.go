@@ -146,7 +146,7 @@ func untouched(s *Scope) bool {
 	return len(cluster.Nodes) > 0 && !ours && cluster.Locked == nil
 }
 
-// releasable reports whether the object is being deleted and rrpool has nothing left to do. If only a person
+// releasable reports whether the object is being deleted and rrpool has nothing left to restore. If only a person
 // can restore the mesh as it was, rrpool is done too, and leaves its note of the earlier mesh in the cluster.
 func (s *Scope) releasable() bool {
 	noted := s.Step.Name == rollout.ForgetMesh && len(s.Step.Actions) == 0

@@ -99,7 +99,7 @@ type Reconciler struct {
 // again is the time until the next reconciliation after a change by rrpool, or after a conflict.
 const again = time.Second
 
-// setDefaults sets the optional fields that are nil.
+// setDefaults sets the optional fields that must not be nil.
 func (r *Reconciler) setDefaults() {
 	if r.Leading == nil {
 		r.Leading = func(context.Context) error { return nil }
