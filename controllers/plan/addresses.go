@@ -8,8 +8,8 @@ import (
 // Usable reports whether a node speaks BGP and is expected to have sessions.
 func Usable(n Node) bool { return n.Ready && !n.Deleting && n.SpeaksBGP() }
 
-// SharedAddresses returns the BGP addresses that more than one node has, with the names of these nodes. Only nodes
-// that of accepts count. A session with such an address reaches at most one of them, and it is not known which.
+// SharedAddresses returns the BGP addresses that several nodes have, with the names of these nodes. Nodes for which the function
+// of returns false are left out. A session with such an address reaches at most one of the nodes, and it is not known which.
 func SharedAddresses(nodes []Node, of func(Node) bool) map[netip.Addr][]string {
 	out := map[netip.Addr][]string{}
 	for i := range nodes {

@@ -53,8 +53,9 @@ func (c Cluster) NotPassed() (outside, marked []string) {
 	return outside, marked
 }
 
-// Relied reports whether rrpool is the one that switched off a mesh that is off. The annotation on the BGPConfiguration shows it. If that is
-// lost, a BGPPeer of rrpool shows it: rrpool creates BGPPeers only while the mesh is on, and they are still there when the reflectors are gone.
+// Relied reports, if the mesh is off, whether rrpool has switched it off. The annotation on the
+// BGPConfiguration shows that. If the annotation is lost, a BGPPeer of rrpool shows it: rrpool creates
+// the first ones only while the mesh is on, and they are still there when the reflectors are gone.
 func (c Cluster) Relied() bool {
 	return c.BGP.Saved != nil || slices.ContainsFunc(c.Peers, func(p Peer) bool { return p.Owned })
 }
@@ -195,7 +196,7 @@ func (n Node) HasFamily(as netip.Addr) bool {
 	return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == as.Is4() })
 }
 
-// LacksTaint reports whether the node's taints were read and do not include this one, written key=value:effect.
+// LacksTaint reports whether the node's taints were read and do not include taint, which is written key=value:effect.
 func (n Node) LacksTaint(taint string) bool {
 	return n.Taints != nil && !slices.Contains(n.Taints, taint)
 }
@@ -203,7 +204,7 @@ func (n Node) LacksTaint(taint string) bool {
 // Reports reports whether the node can report its sessions: calico-node for Windows has no status reporter.
 func (n Node) Reports() bool { return n.Labels["kubernetes.io/os"] != "windows" }
 
-// IsOurs reports whether rrpool gave the node the role, or the node is one of the pool with the role label or a cluster ID.
+// IsOurs reports whether rrpool gave the node the role, or the node is in the pool and has the role label or a cluster ID.
 func (n Node) IsOurs() bool {
 	return n.Marked || n.Pooled && (n.HasRoleLabel || n.ClusterID != "")
 }
@@ -240,7 +241,7 @@ type BGPConfig struct {
 	// Exists is false when the cluster runs on Calico's built-in defaults.
 	Exists bool
 	Mesh   Mesh
-	// ASN is the cluster's AS number (64512 where nothing else is written).
+	// ASN is the cluster's AS number (64512 unless another is written).
 	ASN uint32
 	// Services are the service ranges that every node announces. Single addresses are announced by nodes with endpoints only.
 	Services []netip.Prefix

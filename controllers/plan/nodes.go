@@ -19,7 +19,7 @@ func First[T any](all []T, matches func(T) bool) (one T, ok bool) {
 	return all[i], true
 }
 
-// Others returns the nodes without the one that has the name of self.
+// Others returns the nodes except the node with the name of self.
 func Others(nodes []Node, self Node) []Node {
 	return Filter(nodes, func(n Node) bool { return n.Name != self.Name })
 }
@@ -37,7 +37,7 @@ func IsLost(n Node, notReadyFor, grace time.Duration) bool {
 // Latest returns the latest of some times.
 func Latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// Sooner returns the shorter of two waits. A wait of 0 means that there is none, and the other one is returned.
+// Sooner returns the shorter of two waits. If one of them is 0, which means no wait, it returns the other.
 func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -9,7 +9,7 @@ import (
 type Routes struct {
 	// Pools are the IPPools that are enabled for workloads.
 	Pools []PoolRoutes
-	// Plain says the same for any IPPool without encapsulation, such as those of ClusterPeerings.
+	// Plain is the entry for any IPPool without encapsulation, such as those of ClusterPeerings.
 	Plain PoolRoutes
 	// Ranges are the CIDRs of all IPPools, nil if not known. A route reflector passes on no block outside of them; in the mesh
 	// such a block is announced by its own node. NotExported are the CIDRs with disableBGPExport, which no node announces.

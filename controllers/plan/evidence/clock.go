@@ -22,7 +22,7 @@ func (c *Clock) Now() time.Time { return c.now }
 // Since returns how long ago a time was.
 func (c *Clock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
-// Passed reports whether the duration long has passed since a time. If not, it makes the next look due when that is so.
+// Passed reports whether the duration long has passed since a time. If not, the next look is due when long has passed.
 func (c *Clock) Passed(since time.Time, long time.Duration) bool {
 	left := since.Add(long).Sub(c.now)
 	if left > 0 {

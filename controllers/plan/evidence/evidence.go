@@ -65,11 +65,11 @@ type Options struct {
 // Evidence is what is known of a cluster's sessions and routes at one moment.
 type Evidence struct {
 	Roles
-	// Settle is how long a session must have been Established until its routes have been exchanged; Quiet is how long
-	// after one of our writes the nodes may still be busy rendering it.
+	// Settle is how long a session must have been Established until its routes have been exchanged.
+	// Quiet is how long after one of rrpool's writes the nodes may still be busy rendering it.
 	Settle, Quiet time.Duration
-	// Unserved names the clients that lack a session with any reflector in an address family, nil while that
-	// is unknown. CutOff names the clients and unready nodes without such a session that the mesh would reach.
+	// Unserved names the clients that no reflector has a session with in an address family, nil while that is
+	// unknown. CutOff names the clients and unready nodes without such a session that the mesh would reach.
 	Unserved, CutOff []string
 
 	cluster plan.Cluster
@@ -133,7 +133,7 @@ func (e *Evidence) clientAddresses() sets.Set[netip.Addr] {
 	return e.addresses
 }
 
-// LastWrite returns when rrpool last changed what nodes render for reflector sessions, or when the clock was set, if that was later.
+// LastWrite returns when rrpool last changed what nodes render for sessions with reflectors. If the clock was set later, it returns that time.
 func (e *Evidence) LastWrite() time.Time {
 	last := e.opts.ClockSet
 	for i := range e.cluster.Peers {

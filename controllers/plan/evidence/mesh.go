@@ -62,7 +62,7 @@ func (e *Evidence) proveBatch(p *Proof, batch []plan.Node) {
 // CountSilent returns how many clients cannot report their sessions.
 func (e *Evidence) CountSilent() int { return len(e.Clients) - len(e.reporting()) }
 
-// unproven returns the nodes to look at now: all if they are no more than one batch, else the next batch of nodes without a valid earlier result.
+// unproven returns the nodes to look at now: all nodes if they fit into one batch, else a batch of nodes without a valid earlier result.
 func (e *Evidence) unproven(reporting []plan.Node) []plan.Node {
 	if len(reporting) <= meshBatch {
 		return reporting

@@ -157,9 +157,9 @@ func (e *Evidence) isStaleOfReady(n plan.Node, st plan.Status) bool {
 	return e.clock.Passed(e.reportedAt(st), hungTime) && !e.isVouchedFor(n)
 }
 
-// isVouchedFor reports whether n's old report need not be requested again, as another reflector's report shows that it
-// is still true. Each request costs a write. While a younger report shows no session with a client as down, no old
-// report is requested; if all are old, only the oldest is. If a reflector does not answer, no report vouches for others.
+// isVouchedFor reports whether n's old report need not be requested again, because another reflector's report shows that
+// it is still true. Each request costs a write. If a younger report shows no session with a client as down, no old report
+// is requested. If all reports are old, only the oldest is requested. If a reflector does not answer, all old reports are.
 func (e *Evidence) isVouchedFor(n plan.Node) bool {
 	oldest, mine := true, e.reportedAt(e.status(n))
 	for _, o := range plan.Others(e.Current, n) {

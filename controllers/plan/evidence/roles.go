@@ -22,8 +22,8 @@ type Roles struct {
 	families [2]int
 }
 
-// Sort groups nodes by role. Nodes that dedicated accepts run nothing but BGP. If a Ready node has the address of a node that
-// is not Ready, the latter gets no role: its host now has another name, and what is heard from the address is not about it.
+// Sort groups nodes by role. Nodes for which dedicated returns true run nothing but BGP. An unready node whose address a Ready
+// node has gets no role: its host now has another name, and what is heard from the address is not about the unready node.
 func Sort(nodes []plan.Node, dedicated func(plan.Node) bool) Roles {
 	r := Roles{Clients: make([]plan.Node, 0, len(nodes))}
 	taken := sync.OnceValue(func() sets.Set[netip.Addr] { // mostly all nodes are Ready

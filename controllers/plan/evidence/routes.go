@@ -95,8 +95,8 @@ func (e *Evidence) recent() []plan.Node {
 	return plan.Filter(e.reporting(), func(n plan.Node) bool { return !old.HasAll(n.Addresses...) })
 }
 
-// samples returns the first and the last client that reports. If clients have
-// different reflectors, it adds one client of each group with the same ones.
+// samples returns the first and the last client that reports. If clients have different
+// reflectors, it also returns one client of each group that has the same reflectors.
 func (e *Evidence) samples() []plan.Node {
 	clients := plan.Filter(e.reporting(), func(n plan.Node) bool { return !e.status(n).RoutesUnanswered })
 	if len(clients) == 0 {
@@ -233,9 +233,9 @@ func (e *Evidence) senders(st plan.Status, c plan.Node) map[netip.Prefix]sets.Se
 	return from
 }
 
-// unheard returns the blocks of other clients that c has from no peer. It leaves out blocks that their
-// node does not announce: one of a node that c has a mesh session with, while the mesh brings other
-// routes; one that BGP does not export; and a single address, which is announced only once a pod has it.
+// unheard returns the blocks of other clients that c has from no peer. It leaves out blocks that their node
+// does not announce: a block of a node with which c has a mesh session, while the mesh brings other routes;
+// a block that BGP does not export; and a single address, which is announced only once a pod has it.
 func (e *Evidence) unheard(st plan.Status, c plan.Node, from map[netip.Prefix]sets.Set[netip.Addr]) []netip.Prefix {
 	mesh := established(st, isMesh)
 	brings := slices.ContainsFunc(st.Routes, func(r plan.Route) bool { return mesh.Has(r.From) })

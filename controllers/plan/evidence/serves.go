@@ -90,8 +90,8 @@ func (e *Evidence) IsMislabelled(n plan.Node) bool {
 	return !e.opts.Dedicated && n.HasRoleLabel && n.ClusterID == "" && !n.Marked
 }
 
-// dependantsOf returns the nodes that a reflector serves: its clients, and if each reflector serves some nodes only, also the
-// reflectors that it connects. Clients alone may be too few to judge by: a rack may have a single one, whose calico-node restarts.
+// dependantsOf returns the nodes that a reflector serves: its clients, and if each reflector serves some nodes only, also the reflectors
+// that it connects. Its clients alone may be too few to judge by: a rack may have a single client, whose calico-node restarts.
 func (e *Evidence) dependantsOf(name string) []*member {
 	if !e.arranged() {
 		name = ""

@@ -20,7 +20,8 @@ const (
 	// returnTime is how long after a change of a node's calico-node pod its report may show
 	// no sessions yet: sessions take up to 18 s, and the report comes every 10 s or 30 s.
 	returnTime = 45 * time.Second
-	// RestartTime is how long too few reflectors may serve while calico-node restarts, as it does on node after node in an upgrade.
+	// RestartTime is how long too few reflectors may serve because calico-node restarts,
+	// before the mesh is switched on. An upgrade restarts it on node after node.
 	RestartTime = 90 * time.Second
 )
 
@@ -57,8 +58,8 @@ func (e *Evidence) isSuspect(n plan.Node) bool {
 	return n.CalicoNode.Failing() && (quiet || e.isStale(n))
 }
 
-// noneWithout reports whether some reflectors match, and the others cannot keep all nodes connected. A reflector that
-// has just come back counts, as it is about to serve: an upgrade may go on to the last other one right after it.
+// noneWithout reports whether some reflectors match, and the others cannot keep all nodes connected. A reflector that has just come
+// back counts among the others, because it is about to serve. During an upgrade, the last other reflector may stop right then.
 func (e *Evidence) noneWithout(matches func(plan.Node) bool) bool {
 	if !slices.ContainsFunc(e.Current, matches) {
 		return false
@@ -117,8 +118,8 @@ func (e *Evidence) Service(least int) Service {
 	return s
 }
 
-// carrying returns the reflectors that the safety net counts on: those that serve. A reflector whose calico-node
-// restarts counts while others serve, as its routes are kept meanwhile. If no others are left, it does not count.
+// carrying returns the reflectors that the safety net counts on: those that serve. A reflector whose calico-node restarts
+// counts while others serve, as its routes are kept meanwhile. If no other reflector is left, a restarting one does not count.
 func (e *Evidence) carrying() []plan.Node {
 	if e.noneWithout(e.IsStopped) {
 		return slices.DeleteFunc(e.Serving(), e.IsStopped)

@@ -73,7 +73,7 @@ func (e *Evidence) seenBy(witnesses []plan.Node) seen {
 	return out
 }
 
-// lacksSessions reports whether no reflector has a session with an address, although one should.
+// lacksSessions reports whether no reflector has a session with an address, although some reflector should.
 func (e *Evidence) lacksSessions(a netip.Addr, s seen) bool {
 	if slices.ContainsFunc(s.reports, func(r *report) bool { return r.has(e.numbers[a]) }) {
 		return false

@@ -13,8 +13,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// findNextToPromote returns the wanted node that gets the role next: a node that is being prepared already, else the cheapest if no reflector can
-// carry its routes, else the oldest. If it is to be the first reflector, tried are the nodes that were considered until one had its sessions.
+// findNextToPromote returns the wanted node that gets the role next: a node that is being prepared
+// already, else the cheapest if no reflector can carry its routes, else the oldest. For the first
+// reflector it also returns the nodes that were tried, up to the first that does not lack sessions.
 func (v *view) findNextToPromote() (next *plan.Node, tried []plan.Node) {
 	in := plan.Filter(v.wanted, func(n plan.Node) bool {
 		return plan.Usable(n) && !n.HasRoleLabel && n.ClusterID == "" && !n.CalicoNode.Failing()
@@ -422,9 +423,10 @@ func (v *view) peeringsAsClient(x plan.Node) []plan.Peer {
 	return out
 }
 
-// reverseNext returns the longest-serving reflector whose session with x has to be reversed before x becomes a client; cuts reports whether that
-// cuts the two off from each other for a moment. A session has to be reversed in two cases: no third reflector has both nodes as clients, to pass
-// on their routes when the session is reversed with the role; or x is not yet a client of two reflectors, and would depend on one session alone.
+// reverseNext returns the longest-serving reflector whose session with x has to be reversed before x becomes a
+// client; cuts reports whether the two then cannot reach each other for a moment. A session has to be reversed in
+// two cases. First, no third reflector has both nodes as clients, to pass on their routes when x's change of role
+// reverses the session. Second, x is not yet a client of two reflectors, and would depend on a single session.
 func (v *view) reverseNext(x plan.Node) (client plan.Node, cuts, ok bool) {
 	rest := v.leaders(x)
 	reflectors := 0
@@ -463,8 +465,8 @@ func trim(v *view) *Step {
 	return v.removeReflector(*v.nextToDemote)
 }
 
-// removeInPlace takes the role from surplus in-place reflectors. A node that should lose
-// the role keeps it until a substitute is a reflector, as it does no harm in its role.
+// removeInPlace takes the role from surplus in-place reflectors. A node that should
+// lose the role keeps it until a substitute has the role, as it does no harm meanwhile.
 func removeInPlace(v *view) *Step {
 	if v.nextToDemote == nil || !v.isComplete() {
 		return nil
@@ -472,7 +474,7 @@ func removeInPlace(v *view) *Step {
 	return v.removeReflector(*v.nextToDemote)
 }
 
-// roleRests is for how many times spec.rollout.removalDelay a role stays where it has just moved to, so that a flapping cordon,
+// roleRests is how many times spec.rollout.removalDelay a role that has just moved stays where it is, so that a flapping cordon,
 // label or Node does not move roles all the time. The time is counted from RoleSince, which every manager finds on the node.
 const roleRests = 10
 

@@ -14,8 +14,8 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/simulate"
 )
 
-// lastOneAfter is how long a single reflector may be the only one that serves. Switching
-// the mesh on interrupts nothing while that one serves, and comes too late once it is gone.
+// lastOneAfter is how long only one reflector may serve. While that reflector serves, switching
+// the mesh on interrupts nothing; after it has failed, routes are lost until the mesh is up.
 const lastOneAfter = 5 * time.Second
 
 // reliesOnReflectors reports whether nodes have their routes from rrpool's reflectors, because rrpool has switched the mesh off.
@@ -179,7 +179,8 @@ func disableMesh(v *view) *Step {
 	return s
 }
 
-// mostPaths returns how many paths to a prefix a node may have: twice the number of one topology, as two may exist side by side.
+// mostPaths returns how many paths to a prefix a node may have: twice the most that one
+// topology may have (64 if not set), because two topologies may exist side by side.
 func (v *view) mostPaths() int { return 2 * cmp.Or(v.d.Topology.MaxPaths, 64) }
 
 // multiplied returns how many paths to a prefix a node has with the present BGPPeers and roles, if they are more than mostPaths, else 0.
@@ -194,7 +195,7 @@ func (v *view) multiplied() (paths int) {
 }
 
 // meshBefore returns the settings that a return to the mesh has to restore, and whether there was no BGPConfiguration. Settings that are saved
-// already stay, as a mesh that was switched on meanwhile is not the one from before. Only a password that it brings along replaces the saved one.
+// already stay, because a mesh that was switched on meanwhile is not the former one. Only the password of such a mesh replaces the saved one.
 func (v *view) meshBefore() (plan.Mesh, bool) {
 	if v.BGP.Saved == nil {
 		return v.BGP.Mesh, !v.BGP.Exists

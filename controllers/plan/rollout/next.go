@@ -45,8 +45,8 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	return v
 }
 
-// Next decides the next safe step from what is observed. It does not use earlier
-// decisions, so rrpool may be killed at any instant and goes on when it runs again.
+// Next decides the next safe step from what is observed. It uses no earlier
+// decision: if rrpool is killed at any instant, it goes on after its restart.
 func Next(o Observed, d Desired, now time.Time) Step {
 	v := newView(o, d, now)
 	for _, r := range rules {

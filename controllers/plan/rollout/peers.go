@@ -146,8 +146,8 @@ func (v *view) announcement() string {
 }
 
 // renewStrays gives the BGPPeers of a topology that is being left the password and times of the others: if
-// both select the same nodes, they have to render the same. If no reflector is left in a slot of that
-// topology, its BGPPeers are about to be deleted, and are renewed only if the mesh is on for another reason.
+// both select the same nodes, they have to render the same. If the slots of that topology are empty already,
+// its BGPPeers are about to be deleted, so renewStrays then changes them only while the mesh is on.
 func (v *view) renewStrays(change *Step) {
 	if !v.arranged() && !v.BGP.MeshOn() {
 		return
@@ -244,9 +244,9 @@ func clearPaths(v *view) *Step {
 	return v.underMesh(s)
 }
 
-// deleteStrayPeerings deletes BGPPeers between two nodes of which one has given its role back, once every node knows that: the
-// BGPPeers then render only sessions that exist without them. Until they are gone no other node gives its role back, as two ordinary
-// nodes with such a BGPPeer would have their mesh session twice. While the mesh is on, this rule comes before those that change roles.
+// deleteStrayPeerings deletes BGPPeers between two nodes of which one has given its role back, once every node knows that: these BGPPeers
+// then render only sessions that exist without them. Until they are gone no other node gives its role back, as two ordinary nodes with
+// such a BGPPeer would have their mesh session twice. While the mesh is on, this rule comes before the rules that change roles.
 func deleteStrayPeerings(v *view) *Step {
 	strays := v.strayPeerings()
 	if len(strays) == 0 {
@@ -266,7 +266,7 @@ func deleteStrayPeerings(v *view) *Step {
 	return s
 }
 
-// strayPeerings returns the names of BGPPeers between two nodes of which one has given its role back.
+// strayPeerings returns the names of rrpool's BGPPeers between two nodes that are not planned: one of the nodes has given its role back.
 func (v *view) strayPeerings() []string {
 	var out []string
 	planned := sync.OnceValue(v.planned) // mostly there is no such peer

@@ -25,8 +25,8 @@ func awaitProvider(v *view) *Step {
 	}
 }
 
-// emptyZones empties zones that are being given up before workers are ordered
-// for other zones, if the cloud would refill the former with the same order.
+// emptyZones empties zones that are being given up before workers are ordered for other
+// zones, if the cloud would otherwise refill the zones given up with the same order.
 func emptyZones(v *view) *Step {
 	if v.Pool == nil || len(v.refilledZones()) == 0 || v.toOrder().Refill {
 		return nil
@@ -225,9 +225,9 @@ func (v *view) whyLarger() string {
 	return fmt.Sprintf("; node %s is cordoned or about to go: each zone has one more worker until it has gone or is uncordoned", n.Name)
 }
 
-// substitute orders one more worker in each zone before a reflector goes. As with any change of the pool, the new node then gets
-// the role once it is Ready, and the leaving one gives it back behind the gate. A failed substitute is replaced in a zone whose
-// reflector is leaving. In other zones it stays until it is surplus, as the cloud would order a new one for each that is removed.
+// substitute orders one more worker in each zone before a reflector goes. As with any change of the pool, the new node then gets the
+// role once it is Ready, and the leaving node gives its role back once the others serve. A failed substitute is replaced only in a
+// zone whose reflector is leaving. In other zones it stays until it is surplus: for each one removed, the cloud would order another.
 func substitute(v *view) *Step {
 	if v.Pool == nil || v.poolForNow.SizePerZone == v.d.Pool.SizePerZone {
 		return nil

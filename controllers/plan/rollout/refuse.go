@@ -155,7 +155,7 @@ func routesFromRouters(v *view) *plan.Problem {
 		"route reflectors would take their place, so nothing is changed; leave it as it is, and delete this object", len(routed), by)
 }
 
-// Carried returns where nodes have their routes from while the mesh is off, as a clause.
+// Carried returns where nodes have their routes from while the mesh is off, also as a clause for messages.
 func Carried(c plan.Cluster, roleLabel string) (simulate.Source, string) {
 	count := map[simulate.Source]int{}
 	for _, source := range simulate.Sources(roleLabel, c) {
@@ -215,9 +215,9 @@ func nameTaken(v *view) *plan.Problem {
 		"(it lacks the label app.kubernetes.io/managed-by=rrpool): %srename or delete it", p.Name, v.meshFirst())
 }
 
-// foreignPeer refuses a BGPPeer of others between nodes of the cluster: if one of rrpool's selects the same
-// pair, it is not defined which of the two Calico renders. Peers outside the cluster (a rack switch) are
-// fine. A BGPPeer that selects no node now is refused too, as it does so as soon as a node gets a label.
+// foreignPeer refuses a BGPPeer of others between nodes of the cluster: if a BGPPeer of rrpool selects the same
+// pair, it is not defined which of the two Calico renders. Peers outside the cluster (a rack switch) are fine.
+// A BGPPeer that selects no node now is refused too, because it may select one as soon as a node gets a label.
 func foreignPeer(v *view) *plan.Problem {
 	starting := v.isStarting()
 	p, found := plan.First(v.Peers, func(p plan.Peer) bool { return !p.Owned && Refused(p, v.Nodes, starting) })
@@ -232,7 +232,7 @@ func foreignPeer(v *view) *plan.Problem {
 		"%sdelete it, once nothing makes it again, or keep your own route reflection and set spec.mode to Paused", p.Name, what, v.meshFirst())
 }
 
-// Idle returns why a BGPPeer gives no session between these nodes now, "" where it does.
+// Idle returns why a BGPPeer gives no session between these nodes now, "" if it gives one.
 func Idle(p plan.Peer, nodes []plan.Node, roleLabel string) string {
 	from, to := simulate.Sides(p, nodes, roleLabel)
 	switch {

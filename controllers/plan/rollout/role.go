@@ -146,8 +146,8 @@ func demote(v *view) *Step {
 	return s
 }
 
-// removeSurplus takes the role from dedicated reflectors that are not wanted,
-// one at a time. The worker of one goes before the next one gives up its role.
+// removeSurplus takes the role from dedicated reflectors that are not wanted, one at a
+// time. The worker of such a reflector goes before the next reflector gives up its role.
 func removeSurplus(v *view) *Step {
 	surplus := v.surplus()
 	if v.Pool == nil || len(surplus) == 0 {
@@ -238,8 +238,8 @@ func strayLabels(v *view) *Step {
 	return v.onceServed(s)
 }
 
-// onceServed holds the removal of a label back until the reflectors serve all other nodes. While they lack sessions
-// it returns nil, so that the rules that bring these up come first; on the way back there are none, and it does not.
+// onceServed holds back the removal of a label until the reflectors serve all other nodes. While sessions are missing it returns nil, so that the
+// rules that bring them up come first. On the way back no rule does: it then waits, or if no reflector serves, does not hold the removal back.
 func (v *view) onceServed(s *Step) *Step {
 	g := v.ev.Prove(evidence.Claim{
 		Reflectors: v.ev.Serving(), Clients: slices.DeleteFunc(slices.Clone(v.Clients), v.ev.IsMislabelled), AsConfigured: true,

@@ -15,7 +15,7 @@ type rule struct {
 	name string
 	// when says in which situations the rule applies.
 	when when
-	// propose returns the step, nil where the rule has none.
+	// propose returns the step, nil if the rule has none.
 	propose func(*view) *Step
 	// doc says what the rule does, as it stands in docs/architecture.md.
 	doc string
@@ -67,7 +67,7 @@ func (w when) holds(v *view) bool {
 	return anyOr(w.mode, is.mode) && anyOr(w.nodes, is.nodes) && anyOr(w.slots, is.slots) && anyOr(w.mesh, is.mesh)
 }
 
-// anyOr reports whether a condition is empty, or is what is the case.
+// anyOr reports whether a condition is empty or equals is.
 func anyOr[T ~string](condition, is T) bool { return condition == "" || condition == is }
 
 // String names the conditions.

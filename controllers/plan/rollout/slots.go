@@ -16,7 +16,8 @@ type arrangement struct {
 	slots map[string]topology.Slot // by node
 	// is holds what is configured on the nodes now, without the mesh.
 	is *simulate.Configuration
-	// now is the network that results from is if every node is up. then is the one that results once everything is as planned; see goal.
+	// now is the network that results from field is if every node is up. then
+	// is the network that results once everything is as planned; see goal.
 	now, then *simulate.Network
 	// edited: a planned BGPPeer is missing or different, or a client lacks the label of its rack.
 	edited bool

@@ -54,7 +54,7 @@ type ObservedWorker struct {
 	// Pending: the cloud sets it up, for the first time or anew. A reload takes up to an hour.
 	Pending bool
 	// Outdated: the cloud has a newer version for the worker and the spec allows replacing it for that,
-	// or it is Former. Former: the spec now wants other workers, and new ones are made like that.
+	// or it is Former. Former: the spec now wants other workers, and new workers are created accordingly.
 	Outdated, Former bool
 	Message          string
 }
@@ -127,14 +127,14 @@ type Step struct {
 	Problem *plan.Problem
 	// Proven are the nodes whose mesh sessions this step saw Established.
 	Proven []string
-	// Short: fewer reflectors serve than should; see Memory.ShortSince.
+	// Short: fewer reflectors serve than should, or it is in doubt; see Memory.ShortSince.
 	Short bool
-	// Stray names BGPPeers between two nodes of which one has given its role back; see Memory.StraySince.
+	// Stray names BGPPeers between two nodes, one of which has given its role back; see Memory.StraySince.
 	Stray []string
 	// Leaving: a dedicated node is about to go; see Memory.LeavingSince.
 	Leaving bool
-	// Unserved names the Ready clients that have lacked a session with any
-	// reflector for longer than sessions take to start; nil while that is unknown.
+	// Unserved names the Ready clients that have had no session with any reflector
+	// for longer than sessions take to start; nil while that is unknown.
 	Unserved []string
 	// Labelled names the nodes whose stray label is left for a while, as others put it on again and again.
 	Labelled []string

@@ -26,7 +26,7 @@ type target struct {
 	total          int
 	// clusterID is the one that all reflectors have if they are all alike.
 	clusterID string
-	// poolForNow is the pool that is wanted for now, see poolNow; nodesLeave: it has nodes that are leaving.
+	// poolForNow is the pool that is wanted for now, see poolNow. nodesLeave: nodes of the pool are leaving and need substitutes.
 	poolForNow plan.PoolTarget
 	nodesLeave bool
 	// peers are the BGPPeers that are to be there.
@@ -148,9 +148,10 @@ func (t *target) nodeOf(w ObservedWorker) (plan.Node, bool) {
 	return plan.Node{}, false
 }
 
-// poolNow returns the pool that is wanted for now. Once a node has been leaving for leavingTime, each zone gets one more worker. A worker that
-// the cloud deletes does not count as leaving: the cloud refills the zone by itself, or is asked to. Nor does one that the cloud reloads: it
-// comes back, mostly before a new one would. While the mesh is on it carries everything, so nothing is ordered, but what was ordered is kept.
+// poolNow returns the pool that is wanted for now. Once a node has been leaving for leavingTime, each zone gets
+// one more worker. Workers that the cloud deletes do not count as leaving: the cloud refills their zone by
+// itself, or is asked to. Neither do workers that the cloud reloads: they come back, mostly before new ones
+// would. While the mesh is on, it carries everything: nothing is ordered, but workers that were ordered are kept.
 func (t *target) poolNow() plan.PoolTarget {
 	want := t.d.Pool
 	switch {

@@ -13,8 +13,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// reassign moves reflectors from the slot they have to the one they should have. If the new slot ends and restarts no session, a reflector gets
-// it without waiting. Otherwise all its sessions start anew, so reflectors move one at a time, while the others keep every two clients connected.
+// reassign moves reflectors from the slot they have to the one they should have. If the new slot ends and
+// restarts no session, the reflector gets it without waiting. Otherwise all sessions of the reflector
+// start anew, so reflectors move one at a time, while the others keep every two clients connected.
 func reassign(v *view) *Step {
 	misplaced := v.misplaced()
 	if len(misplaced) == 0 {
@@ -144,8 +145,8 @@ func narrow(v *view) *Step {
 	return v.overlap(wide, without)
 }
 
-// overlap makes a BGPPeer select, beside its present nodes, those that another one is to
-// leave to it. without[i] is how many wanted sessions are missing if only wide[i] is written.
+// overlap lets a BGPPeer select, in addition to its present nodes, the nodes that another BGPPeer
+// is to leave to it. without[i] is how many wanted sessions are missing if only wide[i] is written.
 func (v *view) overlap(wide []plan.Peer, without []int) *Step {
 	for i, leaves := range wide {
 		for _, takes := range wide {
