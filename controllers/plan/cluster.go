@@ -286,7 +286,8 @@ type Peer struct {
 	Filters []string
 	// Workloads: the peers are pods on the node itself (localWorkloadSelector).
 	Workloads bool
-	// KeepNextHop: the node passes routes on with their next hop unchanged. In iBGP that is the default, unless SelfNextHop is set or cannot be ruled out.
+	// KeepNextHop: the node passes routes on with their next hop unchanged. That is the default
+	// in iBGP. SelfNextHop: the node sets itself as the next hop, or that cannot be ruled out.
 	KeepNextHop, SelfNextHop bool
 	// Extra is the canonical JSON of every other field that is set, "" for none. rrpool
 	// sets none of these fields, so on a BGPPeer of rrpool they are edits by others.

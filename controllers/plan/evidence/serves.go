@@ -9,14 +9,14 @@ import (
 // Reflector is a route reflector with its sessions as seen.
 type Reflector struct {
 	Node, Zone, ClusterID string
-	// Established and Expected count its sessions with Ready nodes.
+	// Established and Expected count the reflector's sessions with Ready nodes.
 	Established, Expected int
-	// Missing names the Ready nodes with which it lacks a session.
+	// Missing names the Ready nodes with which the reflector lacks a session.
 	Missing []string
 	// Lacking counts the sessions that are not Established, except those with
 	// reflectors that do not serve: these have lost their sessions themselves.
 	Lacking int
-	// Serving: it is Ready, in its role, and has sessions.
+	// Serving: the reflector is Ready, has the role, and has sessions.
 	Serving bool
 	// NotRunning: the node is Ready, but its pods and its reporter show that calico-node does not run there.
 	NotRunning bool
@@ -173,7 +173,7 @@ func (e *Evidence) reportPredatesFailure(n plan.Node) bool {
 	return !n.Ready && st.Updated.Before(n.ReadyChanged) || n.CalicoNode.Failing() && st.Updated.Before(n.CalicoNode.Since) || e.isUnanswered(n, Silence)
 }
 
-// Reflectors returns the current reflectors with their sessions with nodes that are Ready, or known to be alive.
+// Reflectors returns the current reflectors. Their sessions are those with nodes that are Ready or known to be alive.
 func (e *Evidence) Reflectors() (out []Reflector) {
 	serving, notRunning := e.Serving(), e.NotRunning()
 	for _, n := range e.Current {

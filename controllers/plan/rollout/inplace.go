@@ -48,8 +48,8 @@ func (v *view) findNextToPromote() (next *plan.Node, tried []plan.Node) {
 	return &in[i], in[:i+1]
 }
 
-// findNextToDemote returns the current reflector that gives the role back next: dead ones first, those without pods
-// last, and a client before its reflectors. RoleSince does not decide between the latter, as a repair renews it.
+// findNextToDemote returns the current reflector that gives the role back next: dead ones first, those without pods last, and a
+// client before its reflectors, else the newest. RoleSince does not tell a client from its reflectors, because a repair renews it.
 func (v *view) findNextToDemote() *plan.Node {
 	out := plan.Filter(v.Current, func(n plan.Node) bool {
 		return v.d.Mode != v1alpha1.ModeRouteReflector || !v.isWanted(n) && !plan.Includes(v.absent, n)
@@ -118,8 +118,8 @@ func (v *view) promoteStaged(x plan.Node) *Step {
 
 // awaitFirst returns what the promotion of x as the first reflector waits for, nil for nothing. If a reflector has the
 // role, runs and does not serve, the next one would not serve either, and the pods of node after node would lose their
-// routes: that reflector has to serve first. If x lacks mesh sessions, it would not get those of a reflector either. A
-// session of a BGPPeer in place of a mesh session counts as well, as on a node that a person gave the label.
+// routes: that reflector has to serve first. If x lacks mesh sessions, it would not get sessions as a reflector either.
+// A BGPPeer's session counts like a mesh session: a node that a person gave the label has such sessions instead.
 func (v *view) awaitFirst(x plan.Node) *Step {
 	runs := func(n plan.Node) bool { return v.isWanted(n) && !v.ev.IsStopped(n) }
 	if former := plan.Filter(v.leaders(x), runs); len(former) > 0 {

@@ -133,8 +133,8 @@ func noteMesh(v *view) *Step {
 	return do("NoteMesh", "the note on the BGPConfiguration of how the mesh was "+why+": it says now what the BGPPeers of rrpool have", plan.NoteMesh{Saved: saved})
 }
 
-// awaitMesh waits while the mesh is off and was so before rrpool, as the way to reflectors
-// begins and ends with the mesh. If routes come from elsewhere, refuse has refused before.
+// awaitMesh waits if the mesh was off already before rrpool did anything, as the way to reflectors
+// begins and ends with the mesh. If routes come from elsewhere, rule Refuse has refused before.
 func awaitMesh(v *view) *Step {
 	if !v.isMeshless() {
 		return nil
@@ -366,7 +366,7 @@ func awaitRoutes(v *view) *Step {
 	return await(g, "AwaitRoutes", "the mesh is off, and the BGPPeers and route reflectors do not connect all nodes and their blocks")
 }
 
-// lackPools adds the blocks that reflectors would not pass on.
+// lackPools adds to g the blocks that reflectors would not pass on.
 func (v *view) lackPools(g *evidence.Proof) {
 	outside, marked := v.NotPassed()
 	for _, block := range outside {

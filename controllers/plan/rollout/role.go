@@ -11,9 +11,9 @@ import (
 	"github.com/rrpool/rrpool/controllers/plan/topology"
 )
 
-// healRoles gives a reflector back the label or cluster ID that others have removed. The reflector has
-// lost its sessions with them already, so putting them back only adds sessions. This is done on the way
-// back too: an in-place node with half a role would give the role back with sessions that nothing expects.
+// healRoles gives a reflector back the label or cluster ID that others have removed. The removal has ended
+// the reflector's sessions already, so this only adds sessions. It is done on the way back too: otherwise
+// an in-place node with half a role would give the role back with sessions that nothing expects.
 func healRoles(v *view) *Step {
 	if v.d.Dedicated && v.d.Mode == v1alpha1.ModeFullMesh {
 		return nil
@@ -120,7 +120,8 @@ func (v *view) mayStart() bool {
 	return v.isReady() && v.Pool != nil && v.Pool.Drifted == ""
 }
 
-// isUntainted reports whether workloads may run on a dedicated node, which would lose their routes with the change of role.
+// isUntainted reports whether a dedicated node lacks the taint: workloads may
+// then run on it, and would lose their routes when the node gets the role.
 func (v *view) isUntainted(n plan.Node) bool {
 	return v.d.Taint != "" && n.LacksTaint(v.d.Taint)
 }
@@ -190,7 +191,7 @@ func (v *view) surplus() []plan.Node {
 	return out
 }
 
-// lackPeering adds the ClusterPeerings that have their only Established session on n.
+// lackPeering adds to g the ClusterPeerings whose only Established session is on n.
 func (v *view) lackPeering(g *evidence.Proof, n plan.Node) {
 	for _, p := range v.Peers {
 		if p.Peering != "" && p.Node == n.Name && v.ev.IsEstablished(p) && !v.isPeeredElsewhere(p) {

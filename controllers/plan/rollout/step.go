@@ -43,7 +43,7 @@ type ObservedPool struct {
 // ObservedWorker is one machine of the pool.
 type ObservedWorker struct {
 	ID, Node, Zone string
-	// Failed: it will not become or stay a node without being replaced.
+	// Failed: the worker will not become or stay a node without being replaced.
 	Failed bool
 	// Deleting: the worker is on its way out.
 	Deleting bool
@@ -51,7 +51,7 @@ type ObservedWorker struct {
 	DeleteFailed bool
 	// LeavingSince is since when the worker has been seen Deleting, zero if only just now.
 	LeavingSince time.Time
-	// Pending: the cloud sets it up, for the first time or anew. A reload takes up to an hour.
+	// Pending: the cloud is setting the worker up, for the first time or anew. A reload takes up to an hour.
 	Pending bool
 	// Outdated: the cloud has a newer version for the worker and the spec allows replacing it for that,
 	// or it is Former. Former: the spec now wants other workers, and new workers are created accordingly.
@@ -127,7 +127,7 @@ type Step struct {
 	Problem *plan.Problem
 	// Proven are the nodes whose mesh sessions this step saw Established.
 	Proven []string
-	// Short: fewer reflectors serve than should, or it is in doubt; see Memory.ShortSince.
+	// Short: fewer reflectors serve than should, or it is in doubt whether they serve; see Memory.ShortSince.
 	Short bool
 	// Stray names BGPPeers between two nodes, one of which has given its role back; see Memory.StraySince.
 	Stray []string
