@@ -68,8 +68,8 @@ type Evidence struct {
 	// Settle is how long a session must have been Established until its routes have been exchanged.
 	// Quiet is how long after one of rrpool's writes the nodes may still be busy rendering it.
 	Settle, Quiet time.Duration
-	// Unserved names the clients that no reflector has a session with in an address family, nil while that is
-	// unknown. CutOff names the clients and unready nodes without such a session that the mesh would reach.
+	// Unserved names the clients that have no session with any reflector in one of their address families, nil while
+	// that is unknown. CutOff names the clients and unready nodes without such sessions that the mesh would reach.
 	Unserved, CutOff []string
 
 	cluster plan.Cluster

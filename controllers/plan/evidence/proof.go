@@ -104,7 +104,7 @@ func (e *Evidence) provenBy(p *Proof, st plan.Status, settled, after time.Time) 
 	}
 }
 
-// sessionName names a session by its two nodes: a reflector before another node, two other nodes in the order of their names.
+// sessionName names a session by its two nodes: a reflector comes before another node, and two nodes that are no reflectors are sorted by name.
 func sessionName(a, b plan.Node) string {
 	if !a.IsOurs() && (b.IsOurs() || b.Name < a.Name) {
 		a, b = b, a

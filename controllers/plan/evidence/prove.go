@@ -129,9 +129,10 @@ func sessionsUp(p *Proof, st plan.Status, self plan.Node, peers []plan.Node, kin
 	return since
 }
 
-// settled returns when sessions that came up at the times since have exchanged their routes; the reflector has of sessions in all. Each session
-// gets as long as BIRD takes for all that came up at the same time or later, so a single node that has just joined adds only a short wait. The
-// share of routes between earlier sessions is earlier², and these are exchanged already. The older half must also have been up for least.
+// settled returns when sessions that came up at the times in since have exchanged their routes; the argument of
+// is the number of all sessions of the reflector. Each session gets as long as BIRD takes for all that came up at
+// the same time or later, so a single node that has just joined adds only a short wait. Routes between earlier
+// sessions, the share earlier², have been exchanged already. The older half must also have been up for least.
 func (e *Evidence) settled(since []time.Time, of int, least time.Duration) time.Time {
 	slices.SortFunc(since, func(a, b time.Time) int { return b.Compare(a) })
 	var last time.Time

@@ -220,8 +220,8 @@ func unreadable(node string, unread []string) string {
 	return fmt.Sprintf("a report of %s that rrpool can read: not known is %s", node, plan.Few(unread))
 }
 
-// Unreported returns which reports of reflectors are missing or unreadable while no step waits
-// for them, and why. A reflector whose calico-node pod fails gets longer, as the pod may restart.
+// Unreported returns which reports of reflectors are missing or unreadable while no step waits for them,
+// and why. A reflector whose calico-node pod fails has more time to report, as the pod may restart.
 func (e *Evidence) Unreported() (why string, missing []string) {
 	why = "route reflectors have stopped reporting"
 	for _, n := range e.Current {

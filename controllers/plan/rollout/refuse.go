@@ -90,8 +90,8 @@ func mixedAS(v *view) *plan.Problem {
 		one.Name, as(one), other.Name, as(other), do)
 }
 
-// refusesAddresses reports whether BGP addresses that give no sessions are refused: only before the first
-// reflector. Once there are reflectors, rrpool goes on repairing whatever else fails, even while the mesh is back.
+// refusesAddresses reports whether BGP addresses that give no sessions are refused. They are only until there
+// are reflectors; after that rrpool goes on repairing whatever else fails, even while the mesh is back.
 func (v *view) refusesAddresses() bool { return v.BGP.MeshOn() && v.isStarting() }
 
 // sharedAddress refuses two Ready nodes with one BGP address.
