@@ -8,7 +8,7 @@ import (
 )
 
 // Plain makes a text from outside safe to show in conditions, events, logs and terminals: one line of
-// printable characters, at most most bytes long. The result cannot forge another line or move a cursor.
+// printable characters, no longer than `most` bytes. The result cannot forge another line or move a cursor.
 func Plain(text string, most int) string {
 	const more = " …"
 	cut := len(text) > most

@@ -18,11 +18,11 @@ import (
 type Place int
 
 const (
-	// Here: in the shell that all blocks of the page share.
+	// Here is the shell that all blocks of the page share.
 	Here Place = iota
-	// EveryNode: on each node, as root, in a shell of its own.
+	// EveryNode is a shell on each node, as root.
 	EveryNode
-	// Nowhere: not at all, because it is impossible in the lab.
+	// Nowhere is for what is impossible in the lab.
 	Nowhere
 )
 

@@ -239,7 +239,7 @@ func (e *Evidence) Unreported() (why string, missing []string) {
 	return why, missing
 }
 
-// inTurn returns at most most elements of all. If there are more, others have their turn whenever the time long has passed.
+// inTurn returns no more than `most` elements of all. If there are more, others have their turn whenever the time long has passed.
 func inTurn[T any](c *Clock, all []T, most int, long time.Duration) []T {
 	if len(all) <= most {
 		return all

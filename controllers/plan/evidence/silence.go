@@ -96,8 +96,8 @@ type Service struct {
 	Since time.Time
 }
 
-// Service returns how far reflectors keep nodes connected; at least least of
-// them should serve. If enough do, the fields after IsInDoubt are not filled in.
+// Service returns how far reflectors keep nodes connected. The number that should serve is
+// `least`. If that many do, the fields after IsInDoubt are not filled in.
 func (e *Evidence) Service(least int) Service {
 	carrying := e.carrying()
 	s := Service{Serving: e.Depth(carrying, least), IsInDoubt: e.noneWithout(e.isSuspect)}
