@@ -37,7 +37,8 @@ func (p *Provider) readLedger(ctx context.Context, v *view, want cloud.PoolSpec)
 	}
 }
 
-// record writes down that step is asked for, before it is: otherwise it could be ordered again.
+// record writes a step to the ledger before the cloud is asked for it. If it were written afterwards, a manager that is killed in
+// between could order the same workers twice.
 func (p *Provider) record(ctx context.Context, v view, step poolplan.Step, want cloud.PoolSpec) error {
 	if v.unreadable != nil {
 		return v.unreadable

@@ -88,7 +88,7 @@ var clusterInfo = client.ObjectKey{Namespace: "kube-system", Name: "cluster-info
 
 const clusterInfoKey = "cluster-config.json"
 
-// clusterIDPattern is that of spec.provider.iks.clusterID: the ID gets into addresses.
+// clusterIDPattern is what spec.provider.iks.clusterID must match, as the ID becomes part of the URLs of requests.
 var clusterIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // ClusterID implements cloud.Platform.

@@ -84,8 +84,8 @@ func premature(s State, want cloud.PoolSpec, step Step) bool {
 	return unproven(s, want) && brings > 0 && brings+len(others) > 1
 }
 
-// taintsLost reports whether the cloud acknowledged taints that it does not show, and the only node lacks them, so that they
-// are set again: that also reaches workers that exist. The pause doubles with each try.
+// taintsLost reports whether the taints have to be set again: the cloud acknowledged them but does not show them, and nodes lack
+// them. Setting them again also changes existing workers. The pause doubles with each try.
 func taintsLost(s State, want cloud.PoolSpec) bool {
 	return unproven(s, want) && len(want.Untainted) > 0 && s.pauseLeft(Step{Kind: SetTaints}, FailurePause) == 0 && s.again(Step{Kind: SetTaints})
 }
@@ -443,7 +443,7 @@ func stillMissing(s State, want cloud.PoolSpec, zones []string) []string {
 	return missing
 }
 
-// missingZones says what is missing zone by zone.
+// missingZones lists what still differs from the wanted pool, zone by zone.
 func missingZones(s State, want cloud.PoolSpec, zones []string) []string {
 	var missing []string
 	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }

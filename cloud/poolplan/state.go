@@ -105,7 +105,7 @@ func (s State) pauseLeft(step Step, pause time.Duration) time.Duration {
 	return max(0, pause-s.Now.Sub(asked.at))
 }
 
-// refusal is why step was refused, as long as it is not to be repeated; nil when it was not.
+// refusal returns why the cloud refused a step that must not be tried again yet, nil where there is no such refusal.
 func (s State) refusal(step Step) error {
 	left := s.pauseLeft(step, 0)
 	why, refused := errors.AsType[*cloud.Error](s.Memory.asked[step.subject()].refusal)
@@ -162,7 +162,7 @@ const (
 // Step is one change to a pool.
 type Step struct {
 	Kind Kind
-	// Pool is the name of the pool that a Pair changes.
+	// Pool is the name of the pool that the step is for; Pair sets it.
 	Pool   string
 	Worker string
 	Zone   string

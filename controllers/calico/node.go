@@ -134,7 +134,7 @@ func calicoLabels(n *corev1.Node) (out map[string]string, ok bool) {
 	return out, true
 }
 
-// parseAddress reads an address as Calico does: in CIDR form or bare, without a zone.
+// parseAddress parses an address as Calico does, bare or in CIDR form. An IPv6 address with a zone (fe80::1%eth0) is refused.
 func parseAddress(value string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(value)
 	if prefix, cidr := netip.ParsePrefix(value); cidr == nil {

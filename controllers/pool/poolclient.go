@@ -357,7 +357,8 @@ func (c *poolClient) members() map[string]string {
 	return out
 }
 
-// due returns the time until the provider is to be observed again, or a pending answer looked for; 0 for now.
+// due returns how long to wait until the provider is observed again or, while a call is pending, until its answer is looked for; 0 is
+// at once.
 func (c *poolClient) due(now time.Time, every time.Duration) time.Duration {
 	if c.pending != nil {
 		return patience

@@ -70,7 +70,7 @@ type Reconciler struct {
 	// Elapsed returns the time that has passed by a clock that is never set. It shows when
 	// the clock of Now is set. If Now is given and Elapsed is not, nothing shows that.
 	Elapsed func() time.Duration
-	// Wait converts a duration by Now to real time, for tests with a fast clock.
+	// Wait converts a duration on the clock of Now to real time. The two differ in tests with a fast clock only.
 	Wait func(time.Duration) time.Duration
 
 	// The fields below are memory that may be lost at any time: it saves cloud

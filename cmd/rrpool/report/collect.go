@@ -244,7 +244,7 @@ func newReader(c *cluster.Connection, namespace string, now time.Time) (*reader,
 	return r, nil
 }
 
-// add puts a file into the archive, without learned values and what has the form of a secret. All files are added here.
+// add puts a file into the archive, after removing known secrets and whatever looks like one. Every file goes through add.
 func (r *reader) add(name, content string) {
 	r.files[local(name)] = r.redact.anywhere(content)
 }

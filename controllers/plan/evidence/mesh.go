@@ -96,8 +96,8 @@ func (e *Evidence) ProveConnected(n plan.Node) *Proof {
 	return p
 }
 
-// IsDisconnected reports whether a node's report shows that it lacks sessions, or has not come
-// within Silence. In both cases nothing shows that the node could have sessions as a reflector.
+// IsDisconnected reports whether a node's report shows that at least one session is missing, or whether no report has come within
+// Silence. Either way nothing shows that the node could have its sessions as a reflector.
 func (e *Evidence) IsDisconnected(n plan.Node) bool {
 	st, asked := e.cluster.Statuses[n.Name]
 	if !asked || e.opts.Timer {

@@ -154,8 +154,8 @@ func (e *Evidence) Depth(reflectors []plan.Node, least int) int {
 	return e.depthAmong(reflectors, least, func(plan.Node) bool { return true })
 }
 
-// IsIdle reports whether no reflector carries routes, so that no change can interrupt traffic. A reflector with too few sessions
-// to count as serving, for example because a BGPPeer of others gives it more nodes, may still carry the routes of those it has.
+// IsIdle reports whether no reflector carries routes, so that no change can interrupt traffic. A reflector may carry routes
+// although it does not count as serving: a BGPPeer that is not rrpool's may give it clients that it has no sessions with.
 func (e *Evidence) IsIdle() bool {
 	carries := func(n plan.Node) bool {
 		return plan.Usable(n) && n.HasLabelAndID() && !e.isUnanswered(n, Silence) && slices.ContainsFunc(e.dependantsOf(n.Name), e.report(n.Name).isUp)
