@@ -149,8 +149,11 @@ func (e *Evidence) LastWrite() time.Time {
 
 // TakenOver returns how much longer nodes may need to render rrpool's last change, 0 or less if they have had the time.
 func (e *Evidence) TakenOver() time.Duration {
-	return e.LastWrite().Add(e.Quiet).Sub(e.clock.now)
+	return e.rendered().Sub(e.clock.now)
 }
+
+// rendered returns when nodes have rendered our last change, at the latest.
+func (e *Evidence) rendered() time.Time { return e.LastWrite().Add(e.Quiet) }
 
 // lastReady returns the latest of two kinds of times: rrpool's last write, and the last changes of these reflectors' Ready conditions.
 func (e *Evidence) lastReady(rs []plan.Node) time.Time {

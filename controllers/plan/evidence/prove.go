@@ -85,7 +85,7 @@ func (e *Evidence) proveByTime(p *Proof, since time.Time, least time.Duration) {
 
 // proveSessionsOf looks for a reflector's sessions with these peers.
 func (e *Evidence) proveSessionsOf(p *Proof, r plan.Node, peers []plan.Node, least time.Duration) {
-	e.inReport(p, r.Name, e.LastWrite().Add(e.Quiet), func(st plan.Status) time.Time {
+	e.inReport(p, r.Name, e.rendered(), func(st plan.Status) time.Time {
 		for _, n := range peers {
 			if plan.Usable(n) && !n.IsOurs() && len(plan.Common(r, n)) < len(n.Addresses) {
 				p.Lack("%s to have every address family of %s", r.Name, n.Name)
@@ -159,7 +159,7 @@ func (e *Evidence) ProveCarried(x plan.Node, carriers []plan.Node) *Proof {
 	}
 	p := &Proof{}
 	for _, r := range carriers {
-		e.inReport(p, r.Name, e.LastWrite().Add(e.Quiet), func(st plan.Status) time.Time {
+		e.inReport(p, r.Name, e.rendered(), func(st plan.Status) time.Time {
 			return e.settled(sessionsUp(p, st, r, []plan.Node{x}, isPeer), len(e.Clients), 0)
 		})
 	}
@@ -182,7 +182,7 @@ func (e *Evidence) ProveWith(x plan.Node, reflectors []plan.Node) *Proof {
 // x still reaches through the mesh. The report of x shows which nodes these are.
 func (e *Evidence) proveUnready(p *Proof, x plan.Node, reflectors []plan.Node) {
 	p.Watch = append(p.Watch, e.request(x, false))
-	e.inReport(p, x.Name, e.LastWrite().Add(e.Quiet), func(st plan.Status) time.Time {
+	e.inReport(p, x.Name, e.rendered(), func(st plan.Status) time.Time {
 		e.unreadySessions(p, st, reflectors)
 		return e.clock.now
 	})

@@ -137,7 +137,7 @@ func (e *Evidence) proveRoutesOf(p *Proof, c plan.Node, listed bool) {
 	st, ok := e.cluster.Statuses[c.Name]
 	lists := listed && (!ok || !cleared(st) || !e.clock.Passed(st.Cleared, plan.RoutesTimeout)) // if not, only its sessions are requested
 	p.Watch = append(p.Watch, e.request(c, lists))
-	e.inReport(p, c.Name, e.LastWrite().Add(e.Quiet), func(st plan.Status) time.Time {
+	e.inReport(p, c.Name, e.rendered(), func(st plan.Status) time.Time {
 		if listed && len(st.UnreadRoutes) > 0 {
 			p.Lack("%s", unreadable(c.Name, st.UnreadRoutes))
 			return e.clock.now

@@ -18,6 +18,8 @@ type view struct {
 	nextToPromote, nextToDemote *plan.Node
 	// tried are the nodes that were considered as the first reflector, in order; see findNextToPromote.
 	tried []plan.Node
+	// planned are the BGPPeers that are wanted, and those that prepare the next promotion.
+	planned []plan.Peer
 	// service says how far the reflectors keep the nodes connected. It is nil if nodes do not rely on reflectors.
 	service *evidence.Service
 }
@@ -37,6 +39,9 @@ func newView(o Observed, d Desired, now time.Time) *view {
 	if !d.Dedicated {
 		v.nextToPromote, v.tried = v.findNextToPromote()
 		v.nextToDemote = v.findNextToDemote()
+	}
+	if v.planned = v.peers; v.nextToPromote != nil {
+		v.planned = slices.Concat(v.peers, v.peeringsAsClient(*v.nextToPromote))
 	}
 	if v.reliesOnReflectors() {
 		service := v.ev.Service(v.leastServing())
@@ -153,7 +158,7 @@ func (v *view) ahead(s Step) (out []plan.Action) {
 
 // peersAhead returns the writes of the BGPPeers that the chosen nodes need.
 func (v *view) peersAhead(chosen []plan.Node) (out []plan.Action) {
-	peers := slices.Clone(v.planned())
+	peers := slices.Clone(v.planned)
 	if !v.d.Dedicated && len(chosen) > 1 {
 		peers = append(peers, v.peerings(chosen[0], chosen[1])...)
 	}

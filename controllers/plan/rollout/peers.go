@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/utils/ptr"
 
@@ -198,15 +197,7 @@ func (v *view) hasOwnPeers() bool {
 
 // isStray reports whether a BGPPeer is ours, is not wanted, and prepares no promotion.
 func (v *view) isStray(p plan.Peer) bool {
-	return p.Owned && !slices.ContainsFunc(v.planned(), func(w plan.Peer) bool { return w.Name == p.Name })
-}
-
-// planned returns the BGPPeers that are wanted, and those that prepare the next promotion.
-func (v *view) planned() []plan.Peer {
-	if v.nextToPromote == nil {
-		return v.peers
-	}
-	return append(slices.Clone(v.peers), v.peeringsAsClient(*v.nextToPromote)...)
+	return p.Owned && !slices.ContainsFunc(v.planned, func(w plan.Peer) bool { return w.Name == p.Name })
 }
 
 // deleteStrayPeers deletes rrpool's BGPPeers that are not planned, once the reflectors serve every node without them.
@@ -269,9 +260,8 @@ func deleteStrayPeerings(v *view) *Step {
 // strayPeerings returns the names of rrpool's BGPPeers between two nodes that are not planned: one of the nodes has given its role back.
 func (v *view) strayPeerings() []string {
 	var out []string
-	planned := sync.OnceValue(v.planned) // mostly there is no such peer
 	for _, p := range v.Peers {
-		if topology.IsPairPeer(p) && p.Owned && !slices.ContainsFunc(planned(), func(w plan.Peer) bool { return w.Name == p.Name }) {
+		if topology.IsPairPeer(p) && v.isStray(p) {
 			out = append(out, p.Name)
 		}
 	}

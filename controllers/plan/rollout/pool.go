@@ -70,9 +70,10 @@ func awaitWorkers(v *view) *Step {
 	if v.Pool == nil || v.isReady() {
 		return nil
 	}
-	s := ensure("EnsurePool", fmt.Sprintf("%d of %d dedicated nodes are Ready", len(plan.Filter(v.wanted, plan.Usable)), v.total), v.poolForNow)
-	s.Actions, s.WaitingFor = nil, v.missingNodes()
-	return s
+	return &Step{
+		Name: "EnsurePool", Reason: fmt.Sprintf("%d of %d dedicated nodes are Ready", len(plan.Filter(v.wanted, plan.Usable)), v.total),
+		WaitingFor: v.missingNodes(), Again: poolPoll, Awaits: AwaitsWorkers,
+	}
 }
 
 // toOrder returns the pool that the cloud is asked for, with the workers to replace. Refill is set if zones that are

@@ -207,7 +207,7 @@ func (v *view) orKeep() string {
 
 // nameTaken refuses a BGPPeer of others with one of our names.
 func nameTaken(v *view) *plan.Problem {
-	ours := v.planned()
+	ours := v.planned
 	p, found := plan.First(v.Peers, func(p plan.Peer) bool {
 		return !p.Owned && slices.ContainsFunc(ours, func(w plan.Peer) bool { return w.Name == p.Name })
 	})
